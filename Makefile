@@ -1,0 +1,35 @@
+# Two commands: `make demo` and `make test`. Each makes its own virtual environment once and reuses it.
+SHELL := /bin/bash
+PIP_ARGS ?=
+DEMO_VENV := .venv-demo
+TEST_VENV := .venv-test
+EXTRAS := test,dev,pretrained,words,features,serve,clip,ray,track
+export OMP_NUM_THREADS ?= 1
+export MKL_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo test lint docs clean
+
+demo: $(DEMO_VENV)/ready
+	$(DEMO_VENV)/bin/handful demo --out demo
+
+test: $(TEST_VENV)/ready
+	$(TEST_VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+lint: $(TEST_VENV)/ready
+	$(TEST_VENV)/bin/ruff check src tests benchmarks
+	$(TEST_VENV)/bin/ruff format --check src tests benchmarks
+	$(TEST_VENV)/bin/mypy
+
+docs: $(TEST_VENV)/ready
+	$(TEST_VENV)/bin/python -m pip install -q $(PIP_ARGS) -c constraints.txt mkdocs-material "mkdocstrings[python]"
+	$(TEST_VENV)/bin/mkdocs build --strict
+
+$(DEMO_VENV)/ready: pyproject.toml constraints.txt
+	@bash scripts/venv $(DEMO_VENV) . $(PIP_ARGS)
+
+$(TEST_VENV)/ready: pyproject.toml constraints.txt
+	@bash scripts/venv $(TEST_VENV) ".[$(EXTRAS)]" $(PIP_ARGS)
+
+clean:
+	rm -rf $(DEMO_VENV) $(TEST_VENV) demo site

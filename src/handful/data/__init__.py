@@ -1,0 +1,1 @@
+"""Collections: packed images or features with one table of labels; the embedded world; importers."""

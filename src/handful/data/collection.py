@@ -1,0 +1,269 @@
+"""Collections: packed images (or features), one table of labels, a card.
+
+A collection on disk is a folder with ``card.json``, ``labels.parquet`` and ``images.npy`` (or ``features.npy``); opening
+maps the array and reads nothing. A Part is a collection under one split of one split scheme.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from handful.errors import BadInput, nearest
+
+Kind = Literal["images", "features"]
+SPLITS = ("train", "valid", "test", "test_seen")
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a collection says of itself.
+
+    Parameters
+    ----------
+    labels
+        The columns whose tuple of values is the class.
+    schemes
+        Columns that hold a split name per image; the first is the default scheme.
+    context
+        The column of contexts (backgrounds, styles), if there is one.
+    """
+
+    name: str
+    kind: Kind
+    shape: tuple[int, ...]
+    labels: tuple[str, ...]
+    version: str = "1"
+    licence: str = "unknown"
+    schemes: tuple[str, ...] = ()
+    context: str | None = None
+    taxonomy: str | None = None
+    source: str = ""
+    hash: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> Card:
+        try:
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            fields["shape"], fields["labels"] = tuple(fields["shape"]), tuple(fields["labels"])
+            fields["schemes"] = tuple(fields.get("schemes", ()))
+            return cls(**fields)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"{path} is not the card of a packed collection ({error}); pack it again") from error
+
+    def text(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False) + "\n"
+
+
+class Collection:
+    """Images or features with labels.
+
+    Parameters
+    ----------
+    card
+        Name, kind, label columns; see `Card`.
+    table
+        One row an image, one column a factor.
+    array
+        ``(n, h, w, c)`` uint8 or ``(n, d)`` float, perhaps memory-mapped. Subclasses that draw on demand override `read`.
+    """
+
+    def __init__(self, card: Card, table: pl.DataFrame, array: np.ndarray | None = None, path: Path | None = None):
+        self.card, self.table, self.array, self.path = card, table, array, path
+        for column in (*card.labels, *card.schemes, *([card.context] if card.context else [])):
+            if column not in table.columns:
+                raise BadInput(f"{card.name}: the card names column {column!r}; {nearest(column, table.columns)}")
+        if array is not None and len(array) != len(table):
+            raise BadInput(f"{path or card.name}: {len(table)} rows of labels for {len(array)} images; pack it again")
+
+    @property
+    def id(self) -> str:
+        size = self.card.shape[0] if self.card.kind == "images" else self.card.shape[-1]
+        return f"{self.card.name}@{self.card.version}/{size}#{self.card.hash[:12]}"
+
+    @property
+    def spec(self) -> str:
+        """What `handful.open` takes to get this collection again."""
+        if self.path is None:
+            raise BadInput(f"{self.card.name} lives in this process's memory only; save it first")
+        return str(self.path)
+
+    def __reduce__(self) -> Any:
+        if self.path is None:
+            return type(self), (self.card, self.table, self.array)
+        from handful.data.opening import open_collection
+
+        return open_collection, (self.spec,)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def read(self, rows: np.ndarray) -> np.ndarray:
+        """Pixels (or features) of the given image numbers."""
+        assert self.array is not None
+        return np.asarray(self.array[np.asarray(rows, dtype=np.int64)])
+
+    def part(self, split: str | None = None, scheme: str | None = None) -> Part:
+        """The images of one split (all of them without a split)."""
+        if split is None:
+            return Part(self, "", "all", np.arange(len(self)))
+        if scheme is None:
+            if not self.card.schemes:
+                raise BadInput(f"{self.card.name} has no splits; make some with: handful data split")
+            scheme = self.card.schemes[0]
+        if scheme not in self.card.schemes:
+            raise BadInput(f"{self.card.name} has no split scheme {scheme!r}; {nearest(scheme, self.card.schemes)}")
+        rows = np.flatnonzero((self.table[scheme] == split).fill_null(False).to_numpy())
+        if not len(rows):
+            known = sorted(x for x in self.table[scheme].unique().to_list() if x)
+            raise BadInput(f"{self.card.name} has no images in split {split!r} of {scheme!r}; {nearest(split, known)}")
+        return Part(self, scheme, split, rows)
+
+    @property
+    def train(self) -> Part:
+        return self.part("train")
+
+    @property
+    def valid(self) -> Part:
+        return self.part("valid")
+
+    @property
+    def test(self) -> Part:
+        return self.part("test")
+
+    @property
+    def whole(self) -> Part:
+        return self.part()
+
+    def has(self, split: str) -> bool:
+        return bool(self.card.schemes) and bool((self.table[self.card.schemes[0]] == split).any())
+
+    def save(self, path: str | os.PathLike[str]) -> Collection:
+        """Write the collection as a packed folder; its hash is computed on the way."""
+        from handful.data.store import write_collection
+
+        return write_collection(self, Path(path))
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.card.shape))
+        return f"<Collection {self.id}: {len(self)} {self.card.kind} of {shape}, label {' x '.join(self.card.labels)}>"
+
+    def _repr_html_(self) -> str:
+        from handful.data.show import collection_html
+
+        return collection_html(self)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a collection: what a rule draws from."""
+
+    collection: Collection = field(repr=False)
+    scheme: str
+    split: str
+    rows: np.ndarray = field(repr=False)
+
+    @cached_property
+    def id(self) -> str:
+        digest = hashlib.sha256(np.ascontiguousarray(self.rows, dtype="<i8").tobytes()).hexdigest()[:12]
+        return f"{self.collection.id}:{self.scheme}/{self.split}#{digest}"
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def where(self, keep: np.ndarray, name: str) -> Part:
+        """The rows for which ``keep`` holds, as a part of its own."""
+        return Part(self.collection, self.scheme, f"{self.split}[{name}]", self.rows[keep])
+
+    def codes(self, columns: tuple[str, ...]) -> tuple[np.ndarray, list[tuple[str, ...]]]:
+        """A number per row for the tuple of values in ``columns``, and the tuples in order of their numbers."""
+        frame = self.collection.table.select(columns)[self.rows].cast(pl.String)
+        for column in columns:
+            if frame[column].null_count():
+                row = int(self.rows[frame[column].is_null().arg_max() or 0])
+                raise BadInput(f"{self.collection.card.name}: image {row} has no value in column {column!r}; label it")
+        values = frame.unique().sort(columns).with_row_index("code")
+        codes = frame.join(values, on=list(columns), how="left", maintain_order="left")["code"]
+        return codes.to_numpy().astype(np.int64), [tuple(r) for r in values.select(columns).rows()]
+
+    @cached_property
+    def _classes(self) -> tuple[np.ndarray, list[tuple[str, ...]]]:
+        columns = self.collection.card.labels
+        if "dataset" in self.collection.table.columns and "dataset" not in columns:
+            return self.codes(("dataset", *columns))
+        return self.codes(columns)
+
+    @property
+    def classes(self) -> np.ndarray:
+        """The class number (0..n_classes-1) of each row of the part."""
+        return self._classes[0]
+
+    @property
+    def n_classes(self) -> int:
+        return len(self._classes[1])
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        """One readable name a class."""
+        return ["/".join(name) for name in self._classes[1]]
+
+    @cached_property
+    def members(self) -> Groups:
+        """Image numbers grouped by class."""
+        return Groups.of(self.rows, self.classes, self.n_classes)
+
+    @cached_property
+    def datasets(self) -> tuple[np.ndarray, list[str]]:
+        """The data set number of each CLASS, and the data sets' names."""
+        if "dataset" not in self.collection.table.columns:
+            return np.zeros(self.n_classes, dtype=np.int64), [self.collection.card.name]
+        codes, names = self.codes(("dataset",))
+        of_class = np.zeros(self.n_classes, dtype=np.int64)
+        of_class[self.classes] = codes
+        return of_class, [n[0] for n in names]
+
+    def column(self, name: str, rows: np.ndarray | None = None) -> np.ndarray:
+        """Values of one column for the given image numbers (all of the part's by default)."""
+        if name not in self.collection.table.columns:
+            known = nearest(name, self.collection.table.columns)
+            raise BadInput(f"{self.collection.card.name} has no column {name!r}; {known}")
+        return self.collection.table[name][self.rows if rows is None else rows].to_numpy()
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Values grouped by an integer key, as one array and offsets."""
+
+    values: np.ndarray
+    starts: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, keys: np.ndarray, n: int) -> Groups:
+        order = np.argsort(keys, kind="stable")
+        starts = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(np.bincount(keys, minlength=n), out=starts[1:])
+        return cls(np.asarray(values)[order], starts)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.diff(self.starts)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        return self.values[self.starts[i] : self.starts[i + 1]]
+
+
+def as_table(columns: dict[str, Any]) -> pl.DataFrame:
+    """A label table: every factor a string column."""
+    return pl.DataFrame({k: pl.Series(k, v).cast(pl.String) for k, v in columns.items()})

@@ -1,0 +1,141 @@
+"""Writing and opening packed collections; hashes that notice changed bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from handful.data.collection import Card, Collection
+from handful.errors import BadInput
+
+BLOCK = 1 << 22
+ARRAYS = {"images": "images.npy", "features": "features.npy"}
+
+
+@contextmanager
+def fresh_folder(target: Path, force: bool = False) -> Iterator[Path]:
+    """A temporary folder beside ``target`` that takes its name only when the block ends without an error."""
+    if target.exists() and not force and any(target.iterdir() if target.is_dir() else [target]):
+        raise BadInput(f"{target} exists and is not empty; name another folder or remove it first")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        yield temporary
+        if target.exists():
+            shutil.rmtree(target)
+        os.chmod(temporary, 0o755)
+        os.replace(temporary, target)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Call ``write`` with a temporary name beside ``path``, then rename; a killed writer leaves no half file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def file_digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while block := stream.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def content_hash(folder: Path, kind: str) -> str:
+    """Hash of the bytes of the array and of the values of the table."""
+    digest = hashlib.sha256(file_digest(folder / ARRAYS[kind]).encode())
+    digest.update(table_digest(pl.read_parquet(folder / "labels.parquet")).encode())
+    return digest.hexdigest()
+
+
+def table_digest(table: pl.DataFrame) -> str:
+    return hashlib.sha256(table.write_csv().encode()).hexdigest()
+
+
+def seal(folder: Path, card: Card, table: pl.DataFrame) -> Card:
+    """Write table and card of a folder whose array is in place."""
+    table.write_parquet(folder / "labels.parquet")
+    card = dataclasses.replace(card, hash=content_hash(folder, card.kind))
+    (folder / "card.json").write_text(card.text(), encoding="utf-8")
+    return card
+
+
+def write_collection(collection: Collection, path: Path, force: bool = False) -> Collection:
+    """Pack any collection (drawn, in memory, or mapped) into ``path``."""
+    card = collection.card
+    with fresh_folder(path, force) as folder:
+        first = collection.read(np.arange(min(1, len(collection))))
+        out = np.lib.format.open_memmap(
+            folder / ARRAYS[card.kind], mode="w+", dtype=first.dtype, shape=(len(collection), *card.shape)
+        )
+        for start in range(0, len(collection), 1024):
+            rows = np.arange(start, min(start + 1024, len(collection)))
+            out[rows] = collection.read(rows)
+        out.flush()
+        del out
+        seal(folder, card, collection.table)
+    return open_packed(path)
+
+
+def _stamp(folder: Path, kind: str) -> list[list[int]]:
+    stats = [(folder / name).stat() for name in (ARRAYS[kind], "labels.parquet")]
+    return [[s.st_size, s.st_mtime_ns] for s in stats]
+
+
+def open_packed(path: Path, verify: bool | None = None) -> Collection:
+    """Map a packed collection.
+
+    The bytes are hashed again when size or time stamp differ from the last verified ones (``verify=True`` forces it,
+    ``False`` skips it).
+    """
+    card = Card.read(path / "card.json")
+    if card.kind not in ARRAYS:
+        raise BadInput(f"{path / 'card.json'}: kind {card.kind!r} is neither images nor features; pack it again")
+    for name in (ARRAYS[card.kind], "labels.parquet"):
+        if not (path / name).is_file():
+            raise BadInput(f"{path} lacks {name}; pack the collection again")
+    try:
+        table = pl.read_parquet(path / "labels.parquet")
+        array = np.load(path / ARRAYS[card.kind], mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, pl.exceptions.PolarsError) as error:
+        raise BadInput(f"{path} cannot be read ({error}); pack the collection again") from error
+    if array.shape[1:] != card.shape:
+        raise BadInput(f"{path}: the array is {array.shape[1:]}, the card says {card.shape}; pack it again")
+    collection = Collection(card, table, array, path)
+    mark = path / "verified.json"
+    stamp = _stamp(path, card.kind)
+    known = json.loads(mark.read_text()) if mark.is_file() else None
+    if verify or (verify is None and known != stamp):
+        found = content_hash(path, card.kind)
+        if found != card.hash:
+            raise BadInput(
+                f"{path}: the bytes have changed since it was packed (hash {found[:12]}, card {card.hash[:12]}); "
+                "restore it or pack it again"
+            )
+        try:
+            write_atomically(mark, lambda t: t.write_text(json.dumps(stamp)))
+        except OSError:
+            pass  # a read-only folder is verified at each opening
+    return collection

@@ -1,0 +1,182 @@
+"""MetaLearner → Learner → Predictor: the one contract for every method.
+
+A Method is a frozen dataclass of options; ``meta_fit`` learns to learn and gives a Learner; ``fit`` learns one task and
+gives a Predictor; ``predict`` answers with scores.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from torch import Tensor
+
+from handful import registry
+from handful.errors import BadInput, Mismatch, nearest
+from handful.nets.compute import Compute
+from handful.tasks.episode import Query, Support
+from handful.tasks.rule import Rule
+
+MODEL, FACTS = "model.safetensors", "model.json"
+
+
+class Predictor:
+    """Answers the queries of one task."""
+
+    def predict(self, query: Query) -> np.ndarray:
+        """Logits ``(n_query, n_classes)``, float32."""
+        raise NotImplementedError
+
+    def support_scores(self) -> np.ndarray:
+        """For tasks without labels: logits of the support images over the clusters."""
+        raise NotImplementedError
+
+
+class Learner:
+    """Learns one task at a time; holds what meta-training left."""
+
+    method: Method
+    compute: Compute
+
+    def fit(self, support: Support) -> Predictor:
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, Any]:
+        """What `load` needs beside the tensors to build this learner again."""
+        return {}
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def to(self, compute: Compute) -> Self:
+        """The same learner on another device or precision."""
+        self.compute = compute
+        return self
+
+    def save(self, path: str | Path) -> Path:
+        """Write a model folder: ``model.safetensors`` and ``model.json``."""
+        from safetensors.torch import save_file
+
+        from handful.data.store import fresh_folder
+
+        path = Path(path)
+        with fresh_folder(path, force=(path / FACTS).is_file()) as folder:
+            save_file({k: v.detach().cpu().contiguous() for k, v in self.state().items()}, folder / MODEL)
+            facts = {"method": self.method.name, "options": self.method.options(), **self.facts()}
+            (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A meta-learner and its options.
+
+    ``needs`` says what a support must show, ``axes`` how many label axes the method answers for, ``trains`` whether it
+    meta-trains on tasks, on batches or not at all; a ``transductive`` method may look at all queries together.
+    """
+
+    name: ClassVar[str] = ""
+    needs: ClassVar[frozenset[str]] = frozenset({"images", "labels"})
+    axes: ClassVar[int] = 1
+    transductive: ClassVar[bool] = False
+    trains: ClassVar[Literal["tasks", "batches", "no"]] = "no"
+
+    def meta_fit(
+        self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
+    ) -> Learner:
+        """Learn to learn from a rule's tasks or batches; ``keep`` is a folder for checkpoints and the log."""
+        raise NotImplementedError
+
+    def untrained(self, shape: tuple[int, ...], n_classes: int = 2, compute: Compute | None = None) -> Learner:
+        """The learner before any meta-training, for images of ``shape``."""
+        raise NotImplementedError
+
+    def load(self, state: dict[str, Tensor], facts: dict[str, Any], compute: Compute, where: str) -> Learner:
+        """Rebuild a saved learner."""
+        raise NotImplementedError
+
+    def options(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def with_options(self, **changes: Any) -> Self:
+        return dataclasses.replace(self, **changes)
+
+
+def make(name: str, **options: Any) -> Method:
+    """A registered method with options, nested ones as dicts or dotted names (``schedule.steps``); unknown ones are refused."""
+    cls = registry.get("methods", name)
+    nested: dict[str, Any] = {}
+    for key, value in options.items():
+        place = nested
+        *folders, leaf = key.split(".")
+        for folder in folders:
+            place = place.setdefault(folder, {})
+        place[leaf] = value
+    return build(cls, nested, name)
+
+
+def build(cls: type, options: dict[str, Any], where: str) -> Any:
+    """A dataclass from plain values: types are checked and converted, unknown names refused with the nearest known."""
+    from pydantic import TypeAdapter, ValidationError
+
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    types = typing.get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for key, value in options.items():
+        if key not in fields:
+            raise BadInput(f"{where} has no option {key!r}; {nearest(key, fields)}")
+        kind = types[key]
+        if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+            base = dataclasses.asdict(default) if dataclasses.is_dataclass(default := _default(fields[key])) else {}
+            values[key] = build(typing.cast(type, kind), {**base, **value}, f"{where}.{key}")
+            continue
+        try:
+            values[key] = TypeAdapter(kind, config={"arbitrary_types_allowed": True}).validate_python(value) if not (
+                dataclasses.is_dataclass(kind)
+            ) else value
+        except ValidationError as error:
+            what = error.errors()[0]["msg"]
+            raise BadInput(f"{where}: option {key} cannot be {value!r} ({what[0].lower() + what[1:]})") from error
+    return cls(**values)
+
+
+def _default(spec: dataclasses.Field[Any]) -> Any:
+    if spec.default_factory is not dataclasses.MISSING:
+        return spec.default_factory()
+    return spec.default
+
+
+def load(path: str | Path, compute: Compute | None = None) -> Learner:
+    """A learner from a model folder."""
+    from handful.nets.weights import read_state
+
+    path = Path(path)
+    if not (path / FACTS).is_file():
+        raise BadInput(f"{path} is not a model folder: it has no {FACTS}; make one with: handful train")
+    try:
+        facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
+        name, options = facts["method"], facts["options"]
+    except (ValueError, KeyError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path / FACTS} is damaged ({error}); train the model again") from error
+    method = build(registry.get("methods", name), options, f"{path / FACTS}: {name}")
+    return method.load(read_state(path / MODEL), facts, compute or Compute(), str(path / MODEL))
+
+
+def agree(method: Method, rule: Rule) -> None:
+    """Refuse a method and a rule that do not go together, in one sentence."""
+    lacking = method.needs - rule.shows
+    if lacking:
+        raise Mismatch(
+            f"{method.name} needs {' and '.join(sorted(lacking))}, which {rule.name} tasks do not show; "
+            "choose another method or another rule"
+        )
+    if method.axes != rule.axes:
+        raise Mismatch(
+            f"{method.name} answers for {method.axes} label axis{'es' if method.axes > 1 else ''}, {rule.name} tasks have "
+            f"{rule.axes}; choose another method or rule"
+        )

@@ -1,0 +1,1 @@
+"""Methods that pre-train on batches and fit a classifier on the support."""

@@ -1,0 +1,1 @@
+"""Methods that learn to adapt by gradients."""

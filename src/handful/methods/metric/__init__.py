@@ -1,0 +1,1 @@
+"""Methods that compare a query with the support in an embedding."""

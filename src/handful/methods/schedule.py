@@ -1,0 +1,76 @@
+"""The one schedule of training: optimiser, rate, length, augmentation, selection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from handful.errors import BadInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How a method is trained, from tasks or from batches.
+
+    Parameters
+    ----------
+    steps
+        Optimiser steps; each sees ``tasks`` tasks, or a batch of ``batch`` images.
+    rate, optimiser, momentum, weight_decay
+        As in torch; ``adam``, ``adamw`` or ``sgd`` (with Nesterov momentum).
+    halve_every, milestones, decay
+        The rate is halved every so many steps; or multiplied by ``decay`` at each milestone.
+    augment
+        Any of ``crop``, ``flip``, ``jitter``, drawn anew for every image and step.
+    validate_every, validate_tasks, select
+        Validate on so many tasks; keep the ``best`` or the ``last`` state.
+    seed
+        The training seed: initialisation, order of tasks, augmentation, dropout.
+    """
+
+    steps: int = 1000
+    tasks: int = 1
+    batch: int = 64
+    optimiser: Literal["adam", "adamw", "sgd"] = "adam"
+    rate: float = 1e-3
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    halve_every: int = 0
+    milestones: tuple[int, ...] = ()
+    decay: float = 0.1
+    clip: float = 0.0
+    accumulate: int = 1
+    augment: tuple[Literal["crop", "flip", "jitter"], ...] = ()
+    validate_every: int = 0
+    validate_tasks: int = 100
+    select: Literal["best", "last"] = "best"
+    checkpoint_every: int = 200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "tasks", "batch", "validate_tasks", "checkpoint_every", "accumulate"):
+            if getattr(self, name) < (0 if name == "steps" else 1):
+                raise BadInput(f"schedule.{name} must be at least {0 if name == 'steps' else 1}")
+        if self.rate <= 0:
+            raise BadInput(f"schedule.rate must be above 0, not {self.rate}")
+        for name in self.augment:
+            if name not in ("crop", "flip", "jitter"):
+                raise BadInput(f"schedule.augment knows crop, flip and jitter, not {name!r}")
+
+    def optimiser_for(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        if self.optimiser == "sgd":
+            return torch.optim.SGD(
+                parameters, self.rate, self.momentum, weight_decay=self.weight_decay, nesterov=self.momentum > 0
+            )
+        kind = torch.optim.Adam if self.optimiser == "adam" else torch.optim.AdamW
+        return kind(parameters, self.rate, weight_decay=self.weight_decay)
+
+    def rate_at(self, step: int) -> float:
+        """The learning rate of a step, a pure function so that a resumed run goes on exactly."""
+        rate = self.rate
+        if self.halve_every:
+            rate *= 0.5 ** (step // self.halve_every)
+        return rate * self.decay ** sum(step >= m for m in self.milestones)

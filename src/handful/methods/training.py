@@ -1,0 +1,222 @@
+"""Episodic and batch training from one Schedule; checkpoints from which a killed training goes on exactly."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful.data.store import write_atomically
+from handful.errors import BadInput
+from handful.methods.augment import augment
+from handful.methods.batch import PADDING, pad
+from handful.methods.embedded import Embedded, EmbeddedLearner
+from handful.methods.schedule import Schedule
+from handful.progress import bar
+from handful.tasks import random
+from handful.tasks.episode import Task
+from handful.tasks.rule import Rule
+
+Loss = Callable[[int], Tensor]
+
+
+def train_on_tasks(
+    method: Embedded, learner: EmbeddedLearner, train: Rule, valid: Rule | None, keep: Path | None
+) -> None:
+    schedule = method.schedule
+    train.check()
+    drawn = Drawn(train, schedule)
+
+    def loss(step: int) -> Tensor:
+        generator = torch.Generator().manual_seed(random.subseed(schedule.seed, "augment", step))
+        return task_batch_loss(method, learner, drawn.tasks(step), generator)
+
+    run(schedule, learner, loss, train, valid, keep)
+
+
+class Drawn:
+    """The training tasks of each step, drawn in blocks."""
+
+    def __init__(self, rule: Rule, schedule: Schedule):
+        self.rule, self.schedule = rule, schedule
+        self._block: dict[int, Any] = {}
+        self._start = -1
+
+    def tasks(self, step: int) -> list[Task]:
+        each = self.schedule.tasks
+        out = []
+        for number in range(step * each, (step + 1) * each):
+            start = number // 64 * 64
+            if start != self._start:
+                seed = random.subseed(self.schedule.seed, "train")
+                self._block = {e.number: e for e in self.rule.draw_block(seed, start, start + 64)}
+                self._start = start
+            out.append(self.rule.read(self._block[number]))
+        return out
+
+
+def task_batch_loss(method: Embedded, learner: EmbeddedLearner, tasks: list[Task], generator: torch.Generator) -> Tensor:
+    """Embed support and query of all tasks in one forward pass, then the method's loss on the padded batch."""
+    device, backbone = learner.compute.device, learner.backbone
+    parts = [x for t in tasks for x in (t.support.images, t.query.images) if x is not None]
+    images = torch.from_numpy(np.concatenate(parts)).to(device)
+    images = augment(images, method.schedule.augment, generator)
+    with learner.compute.autocast():
+        x = backbone.normalise(images)
+        features = (backbone.maps(x) if method.maps else backbone(x)).float()
+    cut, at = [], 0
+    for t in tasks:
+        a, b = len(t.support), len(t.query)
+        cut.append((features[at : at + a], t.support.labels, features[at + a : at + a + b]))
+        at += a + b
+    batch = pad(
+        cut,
+        [t.support.shape for t in tasks],
+        [t.support.seed for t in tasks],
+        [t.support.sizes for t in tasks],
+        [t.support.descriptions for t in tasks],
+    )
+    labels = np.full((len(tasks), batch.q.shape[1]), PADDING, dtype=np.int64)
+    for i, t in enumerate(tasks):
+        labels[i, : len(t.labels)] = t.labels
+    return method.task_loss(learner.modules, batch, torch.as_tensor(labels, device=device))
+
+
+def train_on_batches(
+    method: Embedded, learner: EmbeddedLearner, train: Rule, valid: Rule | None, keep: Path | None
+) -> None:
+    schedule = method.schedule
+    seed = random.subseed(schedule.seed, "train")
+    source: dict[str, Any] = {"step": None, "batches": None}
+
+    def loss(step: int) -> Tensor:
+        if source["step"] is None or source["step"] != step - 1:
+            source["batches"] = train.batches(seed, schedule.batch, step)
+        images, labels = next(source["batches"])
+        source["step"] = step
+        generator = torch.Generator().manual_seed(random.subseed(schedule.seed, "augment", step))
+        x = augment(torch.from_numpy(np.array(images)).to(learner.compute.device), schedule.augment, generator)
+        with learner.compute.autocast():
+            return method.batch_loss(
+                learner.modules, learner.backbone.normalise(x), torch.as_tensor(labels, device=learner.compute.device)
+            )
+
+    run(schedule, learner, loss, train, valid, keep)
+
+
+def run(schedule: Schedule, learner: Any, loss: Loss, train: Rule, valid: Rule | None, keep: Path | None) -> None:
+    """The training loop of every method: steps, rate, validation, selection, checkpoints, log."""
+    m = learner.modules
+    parameters = [p for p in m.parameters() if p.requires_grad]
+    if not parameters:
+        return
+    optimiser = schedule.optimiser_for(parameters)
+    progress = _Progress(schedule, learner, train, keep)
+    first = progress.resume(optimiser)
+    with learner.compute.here(), bar(f"training {learner.method.name}", schedule.steps, first) as advance:
+        for step in range(first, schedule.steps):
+            m.train()
+            for group in optimiser.param_groups:
+                group["lr"] = schedule.rate_at(step)
+            optimiser.zero_grad(set_to_none=True)
+            total = 0.0
+            for part in range(schedule.accumulate):
+                with torch.random.fork_rng(devices=[]):
+                    torch.manual_seed(random.subseed(schedule.seed, "dropout", step * schedule.accumulate + part))
+                    value = loss(step * schedule.accumulate + part) / schedule.accumulate
+                    value.backward()
+                total += float(value.detach())
+            if schedule.clip:
+                torch.nn.utils.clip_grad_norm_(parameters, schedule.clip)
+            if not np.isfinite(total):
+                raise BadInput(f"the loss of {learner.method.name} is {total} at step {step}; lower schedule.rate")
+            optimiser.step()
+            progress.log(step, total)
+            every = schedule.validate_every
+            if valid is not None and every and ((step + 1) % every == 0 or step + 1 == schedule.steps):
+                m.eval()
+                progress.validated(step, validate(learner, valid, schedule))
+            if (step + 1) % schedule.checkpoint_every == 0:
+                progress.save(step + 1, optimiser)
+            advance(1)
+        progress.finish(optimiser)
+    m.eval()
+
+
+def validate(learner: Any, valid: Rule, schedule: Schedule) -> float:
+    """What selection maximises: the learner's own `selection_score` if it has one, else mean accuracy on the first tasks."""
+    own = getattr(learner.method, "selection_score", None)
+    if own is not None:
+        return float(own(learner, valid, schedule))
+    seed = random.subseed(schedule.seed, "valid")
+    hits = []
+    for start in range(0, schedule.validate_tasks, 64):
+        for episode in valid.draw_block(seed, start, min(start + 64, schedule.validate_tasks)):
+            task = valid.read(episode)
+            scores = learner.fit(task.support).predict(task.query)
+            hits.append(float((scores.argmax(1) == task.labels).mean()))
+    return float(np.mean(hits))
+
+
+class _Progress:
+    """Checkpoint, log and best state of one training."""
+
+    def __init__(self, schedule: Schedule, learner: Any, train: Rule, keep: Path | None):
+        self.schedule, self.learner, self.keep = schedule, learner, keep
+        self.best, self.best_state = -np.inf, None
+        self.rows: list[dict[str, float]] = []
+        self.start = time.monotonic()
+        self.identity = {"method": learner.method.name, "options": learner.method.options(), "part": train.part.id}
+
+    def resume(self, optimiser: torch.optim.Optimizer) -> int:
+        if self.keep is None or not (self.keep / "checkpoint.pt").is_file():
+            return 0
+        saved = torch.load(self.keep / "checkpoint.pt", map_location=self.learner.compute.device, weights_only=True)
+        if json.loads(saved["identity"]) != json.loads(json.dumps(self.identity)):
+            raise BadInput(f"{self.keep} holds another training's checkpoint; name another folder")
+        self.learner.modules.load_state_dict(saved["modules"])
+        optimiser.load_state_dict(saved["optimiser"])
+        self.best, self.best_state = saved["best"], saved["best_state"] or None
+        self.rows = json.loads(saved["rows"])
+        return int(saved["step"])
+
+    def save(self, step: int, optimiser: torch.optim.Optimizer) -> None:
+        if self.keep is None:
+            return
+        state = {
+            "identity": json.dumps(self.identity),
+            "step": step,
+            "modules": self.learner.modules.state_dict(),
+            "optimiser": optimiser.state_dict(),
+            "best": float(self.best),
+            "best_state": self.best_state or {},
+            "rows": json.dumps(self.rows),
+        }
+        write_atomically(self.keep / "checkpoint.pt", lambda t: torch.save(state, t))
+
+    def log(self, step: int, loss: float) -> None:
+        self.rows.append({"step": step, "loss": loss, "rate": self.schedule.rate_at(step)})
+
+    def validated(self, step: int, score: float) -> None:
+        self.rows[-1]["valid"] = score
+        if self.schedule.select == "best" and score > self.best:
+            self.best = score
+            self.best_state = copy.deepcopy(self.learner.modules.state_dict())
+
+    def finish(self, optimiser: torch.optim.Optimizer) -> None:
+        self.save(self.schedule.steps, optimiser)
+        if self.schedule.select == "best" and self.best_state is not None:
+            self.learner.modules.load_state_dict(self.best_state)
+        if self.keep is not None:
+            import polars as pl
+
+            frame = pl.DataFrame(self.rows, schema={"step": pl.Int64, "loss": pl.Float64, "rate": pl.Float64, "valid": pl.Float64})
+            write_atomically(self.keep / "log.csv", lambda t: frame.write_csv(t))
+

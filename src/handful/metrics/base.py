@@ -1,0 +1,65 @@
+"""What a metric is: numbers for one task, and how they become one number with an interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+from handful.tasks.episode import Episode
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its 95% interval; ``over`` says what the interval covers (tasks, seeds, classes)."""
+
+    value: float
+    low: float
+    high: float
+    over: str
+    n: int
+
+    @property
+    def half(self) -> float:
+        return (self.high - self.low) / 2
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:.2f} ± {100 * self.half:.2f}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"value": self.value, "low": self.low, "high": self.high, "over": self.over, "n": self.n}
+
+
+def mean_interval(values: np.ndarray, over: str = "tasks", level: float = 0.95) -> Estimate:
+    """Mean with a Student-t interval, t · σ / √n with n - 1 degrees of freedom (metadl Eq. 3)."""
+    values = np.asarray(values, dtype=np.float64)
+    values = values[~np.isnan(values)]
+    n = len(values)
+    if n == 0:
+        return Estimate(float("nan"), float("nan"), float("nan"), over, 0)
+    mean = float(values.mean())
+    if n == 1:
+        return Estimate(mean, float("nan"), float("nan"), over, 1)
+    half = float(stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
+    return Estimate(mean, mean - half, mean + half, over, n)
+
+
+class Metric:
+    """Base of the metrics.
+
+    ``row`` scores one task (the episode is the scorer's truth); ``reduce`` turns a frame of rows into an estimate for one of
+    ``columns``: mean and t interval over tasks unless a metric has its own way.
+    """
+
+    name: ClassVar[str] = ""
+    columns: ClassVar[tuple[str, ...]] = ()
+    main: ClassVar[str] = ""
+
+    def row(self, episode: Episode, scores: np.ndarray, support_scores: np.ndarray | None = None) -> dict[str, float]:
+        raise NotImplementedError
+
+    def reduce(self, frame: pl.DataFrame, column: str) -> Estimate:
+        return mean_interval(frame[column].to_numpy())

@@ -1,0 +1,74 @@
+"""What every backbone is: a module that states its normalisation and its output, and gives maps or vectors."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from handful.errors import BadInput
+
+
+class Backbone(nn.Module):
+    """Base of the backbones.
+
+    Parameters
+    ----------
+    shape
+        ``(h, w, c)`` of the images it will be given.
+
+    Attributes
+    ----------
+    mean, std
+        Input normalisation on the scale 0..1, one value a channel or one for all.
+    width
+        Length of the vector that `forward` gives; `map_shape` is that of `maps`.
+    """
+
+    mean: ClassVar[tuple[float, ...]] = (0.0,)
+    std: ClassVar[tuple[float, ...]] = (1.0,)
+    size: int | None = None
+    width: int
+    map_shape: tuple[int, int, int]
+
+    def __init__(self, shape: tuple[int, ...]):
+        super().__init__()
+        if len(shape) != 3:
+            raise BadInput(f"{type(self).__name__} takes images (h, w, c), not shape {shape}; use the net 'pixels'")
+        self.shape = shape
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """uint8 ``(n, h, w, c)`` to the float ``(n, c, h, w)`` this backbone was made for."""
+        x = images.permute(0, 3, 1, 2).to(self.dtype) / 255
+        if self.size is not None and x.shape[-1] != self.size:
+            x = F.interpolate(x, size=(self.size, self.size), mode="bilinear", align_corners=False, antialias=True)
+        mean = torch.tensor(self.mean, device=x.device, dtype=x.dtype).view(1, -1, 1, 1)
+        std = torch.tensor(self.std, device=x.device, dtype=x.dtype).view(1, -1, 1, 1)
+        return (x - mean) / std
+
+    @property
+    def dtype(self) -> torch.dtype:
+        parameter = next(self.parameters(), None)
+        return torch.float32 if parameter is None else parameter.dtype
+
+    def maps(self, x: Tensor) -> Tensor:
+        """Feature maps ``(n, c, h, w)`` of normalised images."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Vectors ``(n, width)`` of normalised images: the maps averaged over place."""
+        return self.maps(x).mean((2, 3))
+
+
+def initialise(module: nn.Module) -> None:
+    """He's normal initialisation (fan-out) for convolutions, ones and zeros for batch norm."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+        elif isinstance(layer, nn.BatchNorm2d):
+            nn.init.ones_(layer.weight)
+            nn.init.zeros_(layer.bias)

@@ -1,0 +1,64 @@
+"""Where and how tensors are computed: device, precision, batch size, threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from handful.errors import BadInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute:
+    """Options of computation; none of them is part of what is computed.
+
+    Parameters
+    ----------
+    device
+        ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
+    precision
+        ``float32``; ``bfloat16`` or ``float16`` by autocast in the backbone, heads and losses stay in float32.
+    batch
+        Images a batch when embedding; every batch is padded to this size, so that the last bits do not depend on how
+        many images there are.
+    threads
+        Threads of this process (1 by default: with anything else running, more can be far slower).
+    """
+
+    device: str = "cpu"
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    batch: int = 64
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        try:
+            kind = torch.device(self.device).type
+        except RuntimeError as error:
+            raise BadInput(f"{self.device!r} is not a device; use cpu, cuda, cuda:N or mps") from error
+        if kind == "cuda" and not torch.cuda.is_available():
+            raise BadInput("device 'cuda' was asked for and this machine has none; use --device cpu")
+        if kind == "mps" and not torch.backends.mps.is_available():
+            raise BadInput("device 'mps' was asked for and this machine has none; use --device cpu")
+        if self.precision not in ("float32", "bfloat16", "float16"):
+            raise BadInput(f"precision must be float32, bfloat16 or float16, not {self.precision!r}")
+        if self.batch < 1 or self.threads < 1:
+            raise BadInput("batch and threads must be at least 1")
+
+    @contextmanager
+    def here(self) -> Iterator[torch.device]:
+        """Pin the threads for a block and put them back after it."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(min(self.threads, os.cpu_count() or 1))
+        try:
+            yield torch.device(self.device)
+        finally:
+            torch.set_num_threads(before)
+
+    def autocast(self) -> torch.autocast:
+        on = self.precision != "float32"
+        return torch.autocast(torch.device(self.device).type, dtype=getattr(torch, self.precision), enabled=on)

@@ -1,0 +1,70 @@
+"""The one place where images become features: batches of one fixed, padded size."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from handful.data.collection import Collection
+from handful.nets.compute import Compute
+
+Progress = Callable[[int, int], None]
+
+
+def embed_images(net: nn.Module, images: np.ndarray, compute: Compute, maps: bool = False) -> Tensor:
+    """Features of an array of images, in evaluation mode and without gradients, on the device."""
+    device = torch.device(compute.device)
+    out = []
+    training = net.training
+    net.eval()
+    try:
+        with torch.inference_mode(), compute.autocast():
+            for start in range(0, len(images), compute.batch):
+                block = torch.from_numpy(np.array(images[start : start + compute.batch]))
+                n = len(block)
+                if n < compute.batch:
+                    block = torch.cat([block, block.new_zeros((compute.batch - n, *block.shape[1:]))])
+                x = net.normalise(block.to(device, non_blocking=True))
+                out.append((net.maps(x) if maps else net(x))[:n].float())
+    finally:
+        net.train(training)
+    if not out:
+        shape = net.map_shape if maps else (net.width,)
+        return torch.zeros((0, *shape), device=device)
+    return torch.cat(out).clone()
+
+
+def embed_rows(
+    net: nn.Module,
+    collection: Collection,
+    rows: np.ndarray,
+    compute: Compute,
+    maps: bool = False,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """Float32 features of the given image numbers, each image read and embedded once, memory bounded by the batch."""
+    out: np.ndarray | None = None
+    step = compute.batch * 8
+    for start in range(0, len(rows), step):
+        block = embed_images(net, collection.read(rows[start : start + step]), compute, maps).cpu().numpy()
+        if out is None:
+            out = np.empty((len(rows), *block.shape[1:]), dtype=np.float32)
+        out[start : start + len(block)] = block
+        if progress:
+            progress(start + len(block), len(rows))
+    if out is None:
+        return np.zeros((0, *(net.map_shape if maps else (net.width,))), dtype=np.float32)
+    return out
+
+
+def weights_hash(net: nn.Module) -> str:
+    """Hash of a network's parameters and buffers, for caches and results."""
+    digest = hashlib.sha256(type(net).__name__.encode())
+    for name, tensor in sorted(net.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(tensor.detach().float().cpu().numpy()).tobytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,92 @@
+"""Residual networks with torchvision's parameter names, so that published state dicts fit."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from handful.nets.backbone import Backbone, initialise
+
+
+class BasicBlock(nn.Module):
+    expansion = 1
+
+    def __init__(self, c_in: int, c: int, stride: int):
+        super().__init__()
+        self.conv1 = nn.Conv2d(c_in, c, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(c)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(c, c, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(c)
+        self.downsample = shortcut(c_in, c, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.relu(self.bn1(self.conv1(x)))
+        return self.relu(self.bn2(self.conv2(y)) + (x if self.downsample is None else self.downsample(x)))
+
+
+class Bottleneck(nn.Module):
+    expansion = 4
+
+    def __init__(self, c_in: int, c: int, stride: int):
+        super().__init__()
+        self.conv1 = nn.Conv2d(c_in, c, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(c)
+        self.conv2 = nn.Conv2d(c, c, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(c)
+        self.conv3 = nn.Conv2d(c, 4 * c, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(4 * c)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = shortcut(c_in, 4 * c, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.relu(self.bn1(self.conv1(x)))
+        y = self.relu(self.bn2(self.conv2(y)))
+        return self.relu(self.bn3(self.conv3(y)) + (x if self.downsample is None else self.downsample(x)))
+
+
+def shortcut(c_in: int, c_out: int, stride: int) -> nn.Module | None:
+    if stride == 1 and c_in == c_out:
+        return None
+    return nn.Sequential(nn.Conv2d(c_in, c_out, 1, stride, bias=False), nn.BatchNorm2d(c_out))
+
+
+class ResNet(Backbone):
+    """He et al., "Deep residual learning", CVPR 2016: 7x7 stem with stride 2 and max-pooling, four stages.
+
+    The vector is the average of the last map. Normalisation: ImageNet's mean and deviation.
+    """
+
+    mean = (0.485, 0.456, 0.406)
+    std = (0.229, 0.224, 0.225)
+    block: type[BasicBlock] | type[Bottleneck] = BasicBlock
+    depths: tuple[int, ...] = (2, 2, 2, 2)
+
+    def __init__(self, shape: tuple[int, ...]):
+        super().__init__(shape)
+        if shape[2] == 1:
+            self.mean, self.std = (0.5,), (0.5,)  # type: ignore[misc]
+        self.conv1 = nn.Conv2d(shape[2], 64, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        c_in = 64
+        for i, depth in enumerate(self.depths):
+            blocks: list[nn.Module] = []
+            for j in range(depth):
+                blocks.append(self.block(c_in, 64 * 2**i, 2 if i > 0 and j == 0 else 1))
+                c_in = 64 * 2**i * self.block.expansion
+            setattr(self, f"layer{i + 1}", nn.Sequential(*blocks))
+        initialise(self)
+        self.width = c_in
+        side = [shape[0], shape[1]]
+        for _ in range(5):
+            side = [(s + 1) // 2 for s in side]
+        self.map_shape = (c_in, side[0], side[1])
+
+    def maps(self, x: Tensor) -> Tensor:
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        return self.layer4(self.layer3(self.layer2(self.layer1(x))))
+
+
+class ResNet18(ResNet):
+    """ResNet-18: two basic blocks a stage, 512 outputs."""

@@ -1,0 +1,62 @@
+"""Reading published weights, trusting nothing: safetensors, or torch files that hold tensors only."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from handful.errors import BadInput, Mismatch
+
+
+def read_state(path: str | Path) -> dict[str, Tensor]:
+    """A state dict from a file; never unpickles anything but tensors."""
+    path = Path(path)
+    if not path.is_file():
+        raise BadInput(f"{path} is not a file; name a .safetensors or .pth file of weights")
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, ValueError, EOFError, KeyError, OSError) as error:
+        reason = str(error).splitlines()[0][:200]
+        raise BadInput(f"{path} is not a file of plain tensors ({reason}); save the weights as safetensors") from error
+    for key in ("state_dict", "model"):
+        if isinstance(state, dict) and isinstance(state.get(key), dict):
+            state = state[key]
+    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
+        raise BadInput(f"{path} does not hold a state dict; save the model's state_dict() as safetensors")
+    return state
+
+
+def load_state(module: nn.Module, state: dict[str, Tensor], where: str) -> None:
+    """Load a state dict that must fit exactly; otherwise name the first three differences."""
+    own = module.state_dict()
+    wrong = [f"{k} is missing" for k in own if k not in state]
+    wrong += [f"{k} is not known" for k in state if k not in own]
+    wrong += [
+        f"{k} is {tuple(state[k].shape)}, not {tuple(own[k].shape)}"
+        for k in own
+        if k in state and state[k].shape != own[k].shape
+    ]
+    if wrong:
+        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        raise Mismatch(
+            f"{where} does not fit {type(module).__name__}: {'; '.join(wrong[:3])}{more}; use the backbone it was saved from"
+        )
+    module.load_state_dict(state)
+
+
+def read_weights(module: nn.Module, path: str | Path) -> None:
+    """Fill a backbone from a file; a classifier's last layer (``fc.*``) is left out."""
+    state = {k.removeprefix("module."): v for k, v in read_state(path).items()}
+    own = module.state_dict()
+    state = {k: v for k, v in state.items() if k in own or not k.startswith(("fc.", "classifier.", "head."))}
+    for key in own:
+        if key.endswith("num_batches_tracked") and key not in state:
+            state[key] = own[key]
+    load_state(module, state, str(path))

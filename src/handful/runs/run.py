@@ -1,0 +1,136 @@
+"""A run: method x benchmark x seed, one row a task."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from handful import registry
+from handful.errors import BadInput, Mismatch, nearest
+from handful.metrics import Comparison, Estimate, Metric, mean_interval, paired
+
+
+@dataclass
+class Run:
+    """Results of an evaluation.
+
+    Attributes
+    ----------
+    frame
+        One row a task: repeat, task, ways, shots, dataset, every metric.
+    identity
+        What was run: collection id, part, rule, seed, method, code version.
+    """
+
+    frame: pl.DataFrame
+    identity: dict[str, Any]
+    facts: dict[str, Any] = field(default_factory=dict)
+    answers: pl.DataFrame | None = None
+    path: Path | None = None
+
+    @property
+    def metrics(self) -> list[Metric]:
+        return [registry.get("metrics", name)() for name in self.identity["metrics"]]
+
+    @property
+    def main(self) -> str:
+        return self.metrics[0].main
+
+    @property
+    def method(self) -> str:
+        return self.identity["method"]
+
+    def estimate(self, column: str | None = None, frame: pl.DataFrame | None = None) -> Estimate:
+        """Value and 95% interval of one column, over tasks (or as its metric says)."""
+        column = column or self.main
+        frame = self.frame if frame is None else frame
+        for metric in self.metrics:
+            if column in metric.columns:
+                return metric.reduce(frame, column)
+        if column not in frame.columns:
+            raise BadInput(f"the run has no column {column!r}; {nearest(column, frame.columns)}")
+        return mean_interval(frame[column].to_numpy())
+
+    def over_seeds(self, column: str | None = None) -> Estimate:
+        """Mean of the repeats' values with a t interval over repeats (drawing seeds)."""
+        column = column or self.main
+        values = [self.estimate(column, group).value for _, group in self.frame.group_by("repeat", maintain_order=True)]
+        import numpy as np
+
+        return mean_interval(np.asarray(values), over="seeds")
+
+    def by(self, *keys: str, column: str | None = None) -> pl.DataFrame:
+        """A table of the estimate by way, shot, data set, ..."""
+        rows = []
+        for values, group in self.frame.group_by(*keys, maintain_order=True):
+            estimate = self.estimate(column, group)
+            rows.append({**dict(zip(keys, values, strict=True)), "tasks": len(group), **_columns(estimate)})
+        return pl.DataFrame(rows).sort(list(keys))
+
+    def summary(self) -> pl.DataFrame:
+        rows = []
+        for metric in self.metrics:
+            for column in metric.columns:
+                if column in self.frame.columns:
+                    rows.append({"metric": column, "tasks": len(self.frame), **_columns(self.estimate(column))})
+        return pl.DataFrame(rows)
+
+    def compare(self, other: Run, column: str | None = None) -> Comparison:
+        """Paired difference to another run on the same tasks."""
+        if self.identity["tasks_id"] != other.identity["tasks_id"]:
+            raise Mismatch(
+                f"the runs were asked different tasks ({self.identity['tasks_id']} and {other.identity['tasks_id']}); "
+                "evaluate both with the same collection, rule and seed"
+            )
+        column = column or self.main
+        a = self.frame.sort("repeat", "task")[column].to_numpy()
+        b = other.frame.sort("repeat", "task")[column].to_numpy()
+        return paired(a, b)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """Read a finished run's folder."""
+        path = Path(path)
+        if not (path / "run.json").is_file():
+            raise BadInput(f"{path} is not a run's folder: it has no run.json; make one with: handful eval ... --out {path}")
+        try:
+            facts = json.loads((path / "run.json").read_text(encoding="utf-8"))
+            identity = facts.pop("identity")
+        except (ValueError, KeyError, UnicodeDecodeError) as error:
+            raise BadInput(f"{path / 'run.json'} is damaged ({error}); run it again in another folder") from error
+        if not (path / "tasks.parquet").is_file():
+            raise BadInput(f"the run in {path} is not finished; start the same command again to go on")
+        answers = pl.read_parquet(path / "answers.parquet") if (path / "answers.parquet").is_file() else None
+        return cls(pl.read_parquet(path / "tasks.parquet"), identity, facts, answers, path)
+
+    def __str__(self) -> str:
+        head = f"{self.method} on {self.identity['part']}, {self.identity['rule']['rule']}, seed {self.identity['seed']}"
+        lines = [head]
+        for row in self.summary().iter_rows(named=True):
+            half = (row["high"] - row["low"]) / 2
+            lines.append(f"  {row['metric']:<12} {100 * row['value']:6.2f} ± {100 * half:.2f}  (95%, over {row['over']}, n={row['tasks']})")
+        if self.frame["repeat"].n_unique() > 1:
+            seeds = self.over_seeds()
+            lines.append(f"  {self.main:<12} {seeds}  (95%, over {seeds.n} drawing seeds)")
+        for key in ("dataset", "ways", "shots"):
+            if key in self.frame.columns and 1 < self.frame[key].n_unique() <= 20:
+                parts = [f"{r[key]}: {100 * r['value']:.1f}" for r in self.by(key).iter_rows(named=True)]
+                lines.append(f"  by {key}: " + ", ".join(parts))
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<b>{self.method}</b> on <code>{self.identity['part']}</code>{self.summary()._repr_html_()}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """One JSON object: identity, summary, timings."""
+        return {"identity": self.identity, "summary": self.summary().to_dicts(), **self.facts}
+
+
+def _columns(estimate: Estimate) -> dict[str, Any]:
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "over": estimate.over}
