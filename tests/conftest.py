@@ -54,7 +54,9 @@ def blobs(n_classes: int = 15, each: int = 30, size: int = 16, noise: float = 60
             "split": split,
         }
     )
-    card = Card("blobs", "images", (size, size, 3), ("kind",), schemes=("split",), context="context", hash=f"{seed:064d}")
+    card = Card(
+        "blobs", "images", (size, size, 3), ("kind",), schemes=("split",), context="context", hash=f"{seed:064d}"
+    )
     return Collection(card, table, images)
 
 

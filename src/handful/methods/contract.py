@@ -78,6 +78,8 @@ class Method:
 
     ``needs`` says what a support must show, ``axes`` how many label axes the method answers for, ``trains`` whether it
     meta-trains on tasks, on batches or not at all; a ``transductive`` method may look at all queries together.
+    ``learning`` names MetaCoCo's tricks where its tables list the method: GL (global labels in pre-training), LL (local
+    labels in episodes), TT (tuning on the support at test).
     """
 
     name: ClassVar[str] = ""
@@ -85,6 +87,7 @@ class Method:
     axes: ClassVar[int] = 1
     transductive: ClassVar[bool] = False
     trains: ClassVar[Literal["tasks", "batches", "no"]] = "no"
+    learning: ClassVar[str] = ""
 
     def meta_fit(
         self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
@@ -136,9 +139,11 @@ def build(cls: type, options: dict[str, Any], where: str) -> Any:
             values[key] = build(typing.cast(type, kind), {**base, **value}, f"{where}.{key}")
             continue
         try:
-            values[key] = TypeAdapter(kind, config={"arbitrary_types_allowed": True}).validate_python(value) if not (
-                dataclasses.is_dataclass(kind)
-            ) else value
+            values[key] = (
+                TypeAdapter(kind, config={"arbitrary_types_allowed": True}).validate_python(value)
+                if not (dataclasses.is_dataclass(kind))
+                else value
+            )
         except ValidationError as error:
             what = error.errors()[0]["msg"]
             raise BadInput(f"{where}: option {key} cannot be {value!r} ({what[0].lower() + what[1:]})") from error

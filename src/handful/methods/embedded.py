@@ -96,10 +96,10 @@ class Embedded(Method):
             train_on_batches(self, learner, train, valid, keep)
         return learner
 
-    def untrained(
-        self, shape: tuple[int, ...], n_classes: int = 2, compute: Compute | None = None
-    ) -> EmbeddedLearner:
-        return EmbeddedLearner(self, self.modules(tuple(shape), n_classes), tuple(shape), n_classes, compute or Compute())
+    def untrained(self, shape: tuple[int, ...], n_classes: int = 2, compute: Compute | None = None) -> EmbeddedLearner:
+        return EmbeddedLearner(
+            self, self.modules(tuple(shape), n_classes), tuple(shape), n_classes, compute or Compute()
+        )
 
     def load(self, state: dict[str, Tensor], facts: dict[str, Any], compute: Compute, where: str) -> EmbeddedLearner:
         learner = self.untrained(tuple(facts["shape"]), facts["n_classes"], compute)

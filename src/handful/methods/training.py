@@ -62,7 +62,9 @@ class Drawn:
         return out
 
 
-def task_batch_loss(method: Embedded, learner: EmbeddedLearner, tasks: list[Task], generator: torch.Generator) -> Tensor:
+def task_batch_loss(
+    method: Embedded, learner: EmbeddedLearner, tasks: list[Task], generator: torch.Generator
+) -> Tensor:
     """Embed support and query of all tasks in one forward pass, then the method's loss on the padded batch."""
     device, backbone = learner.compute.device, learner.backbone
     parts = [x for t in tasks for x in (t.support.images, t.query.images) if x is not None]
@@ -217,6 +219,7 @@ class _Progress:
         if self.keep is not None:
             import polars as pl
 
-            frame = pl.DataFrame(self.rows, schema={"step": pl.Int64, "loss": pl.Float64, "rate": pl.Float64, "valid": pl.Float64})
+            frame = pl.DataFrame(
+                self.rows, schema={"step": pl.Int64, "loss": pl.Float64, "rate": pl.Float64, "valid": pl.Float64}
+            )
             write_atomically(self.keep / "log.csv", lambda t: frame.write_csv(t))
-

@@ -37,7 +37,7 @@ def paired(a: np.ndarray, b: np.ndarray, seed: int = 0, flips: int = 9999) -> Co
         raise Mismatch(f"{len(a)} tasks cannot be paired with {len(b)}; evaluate both on the same tasks")
     d = a - b
     estimate = mean_interval(d)
-    if len(d) < 2 or np.ptp(d) == 0 and d[0] == 0:
+    if len(d) < 2 or (np.ptp(d) == 0 and d[0] == 0):
         return Comparison(estimate, 1.0)
     test = stats.permutation_test(
         (d,), np.mean, permutation_type="samples", n_resamples=flips, vectorized=True, rng=np.random.default_rng(seed)

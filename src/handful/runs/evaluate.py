@@ -102,6 +102,8 @@ def evaluate(
     agree(learner.method, rule)
     rule.check()
     names = tuple(metrics or rule.metrics)
+    if metrics is None and has_contexts(rule) and "contexts" not in names:
+        names += ("contexts",)
     seeds = tuple(range(seed, seed + repeats))
     job = Job(learner, rule, names, seeds, n, answers)
     identity = identify(job, seed)
@@ -138,6 +140,19 @@ def evaluate(
     if folder:
         folder.finish(table, kept, {**facts, "summary": run.summary().to_dicts()})
     return run
+
+
+def has_contexts(rule: Rule) -> bool:
+    """Whether the queries of a labelled task have contexts to tell apart."""
+    card = rule.part.collection.card
+    return bool(card.context) and card.context not in card.labels and rule.axes == 1 and "labels" in rule.shows
+
+
+def add_contexts(rule: Rule, episode: Episode) -> None:
+    """Tell the scorer the queries' contexts, unless the rule has told it."""
+    if "query_contexts" not in episode.side and has_contexts(rule):
+        column = rule.part.collection.table[rule.part.collection.card.context]
+        episode.side["query_contexts"] = column[episode.query].cast(pl.String).fill_null("(none)").to_numpy()
 
 
 def identify(job: Job, seed: int) -> dict[str, Any]:
@@ -223,6 +238,8 @@ def score_chunk(job: Job, chunk: int) -> tuple[int, pl.DataFrame, dict[str, floa
     metrics: list[Metric] = [registry.get("metrics", name)() for name in job.metrics]
     rows = []
     for episode, (scores, support_scores) in zip(episodes, answers, strict=True):
+        if "contexts" in job.metrics:
+            add_contexts(job.rule, episode)
         row: dict[str, Any] = {"repeat": repeat, "task": episode.number, **describe(episode)}
         for metric in metrics:
             row.update(metric.row(episode, scores, support_scores))

@@ -96,7 +96,9 @@ class Run:
         """Read a finished run's folder."""
         path = Path(path)
         if not (path / "run.json").is_file():
-            raise BadInput(f"{path} is not a run's folder: it has no run.json; make one with: handful eval ... --out {path}")
+            raise BadInput(
+                f"{path} is not a run's folder: it has no run.json; make one with: handful eval ... --out {path}"
+            )
         try:
             facts = json.loads((path / "run.json").read_text(encoding="utf-8"))
             identity = facts.pop("identity")
@@ -108,11 +110,15 @@ class Run:
         return cls(pl.read_parquet(path / "tasks.parquet"), identity, facts, answers, path)
 
     def __str__(self) -> str:
-        head = f"{self.method} on {self.identity['part']}, {self.identity['rule']['rule']}, seed {self.identity['seed']}"
+        head = (
+            f"{self.method} on {self.identity['part']}, {self.identity['rule']['rule']}, seed {self.identity['seed']}"
+        )
         lines = [head]
         for row in self.summary().iter_rows(named=True):
             half = (row["high"] - row["low"]) / 2
-            lines.append(f"  {row['metric']:<12} {100 * row['value']:6.2f} ± {100 * half:.2f}  (95%, over {row['over']}, n={row['tasks']})")
+            lines.append(
+                f"  {row['metric']:<12} {100 * row['value']:6.2f} ± {100 * half:.2f}  (95%, over {row['over']}, n={row['tasks']})"
+            )
         if self.frame["repeat"].n_unique() > 1:
             seeds = self.over_seeds()
             lines.append(f"  {self.main:<12} {seeds}  (95%, over {seeds.n} drawing seeds)")

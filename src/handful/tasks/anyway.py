@@ -86,7 +86,9 @@ class AnyWay(Rule):
         images = members.values[members.starts[picked][..., None] + places]
         order = random.words(seed, "order", numbers, high * each)
         return [
-            self._episode(int(n), picked[i, :w], images[i, :w], order[i], int(k), sets[which[i]], int(lots[i, 3] >> _ONE))
+            self._episode(
+                int(n), picked[i, :w], images[i, :w], order[i], int(k), sets[which[i]], int(lots[i, 3] >> _ONE)
+            )
             for i, (n, w, k) in enumerate(zip(numbers, ways, shots, strict=True))
         ]
 

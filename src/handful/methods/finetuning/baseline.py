@@ -33,6 +33,7 @@ class Baseline(Embedded):
 
     name: ClassVar[str] = "baseline"
     trains: ClassVar = "batches"
+    learning: ClassVar[str] = "GL+TT"
     scale: ClassVar[float | None] = None
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:

@@ -62,6 +62,7 @@ class MAML(Method):
 
     name: ClassVar[str] = "maml"
     trains: ClassVar = "tasks"
+    learning: ClassVar[str] = "LL+TT"
     first_order: ClassVar[bool] = False
 
     def meta_fit(
@@ -129,24 +130,28 @@ class GradientLearner(Learner):
     def state(self) -> State:
         return self.modules.state_dict()
 
-    def initial(self, ways: int) -> State:
+    def ways(self, support: Support) -> Any:
+        """What `initial` needs to know of a task: its number of classes."""
+        return support.n_classes
+
+    def initial(self, ways: Any) -> State:
         """The weights a task starts from, the last layer cut or extended to its ways."""
         params = {f"backbone.{k}": v for k, v in self.modules["backbone"].named_parameters()}
-        last: nn.Linear = self.modules["last"]  # type: ignore[assignment]
-        more = max(0, ways - self.method.ways)
-        weight, bias = last.weight[:ways], last.bias[:ways]
-        if more:
-            weight = torch.cat([weight, last.weight.mean(0, keepdim=True).expand(more, -1)])
-            bias = torch.cat([bias, last.bias.mean(0, keepdim=True).expand(more)])
+        weight, bias = rows(self.modules["last"], ways)  # type: ignore[arg-type]
         return {**params, "last.weight": weight, "last.bias": bias}
 
     def buffers(self) -> State:
         return {f"backbone.{k}": v.clone() for k, v in self.modules["backbone"].named_buffers()}
 
-    def logits(self, params: State, buffers: State, x: Tensor) -> Tensor:
+    def features(self, params: State, buffers: State, x: Tensor) -> Tensor:
         inner = {k.removeprefix("backbone."): v for k, v in (params | buffers).items() if k.startswith("backbone.")}
-        features = functional_call(self.modules["backbone"], inner, (x,))
+        return functional_call(self.modules["backbone"], inner, (x,))
+
+    def classify(self, params: State, features: Tensor) -> Tensor:
         return F.linear(features, params["last.weight"], params["last.bias"])
+
+    def logits(self, params: State, buffers: State, x: Tensor) -> Tensor:
+        return self.classify(params, self.features(params, buffers, x))
 
     def adapt(self, params: State, buffers: State, x: Tensor, y: Tensor, steps: int, keep_graph: bool) -> State:
         """Inner loop on one support: plain autograd."""
@@ -172,7 +177,7 @@ class GradientLearner(Learner):
         backbone.train()
         return out
 
-    def task_loss(self, x: Tensor, y: Tensor, q: Tensor, qy: Tensor, ways: int) -> Tensor:
+    def task_loss(self, x: Tensor, y: Tensor, q: Tensor, qy: Tensor, ways: Any) -> Tensor:
         params, buffers = self.initial(ways), self.buffers()
         params = self.adapt(params, buffers, x, y, self.method.inner_steps, not self.method.first_order)
         return F.cross_entropy(self.query_logits(params, buffers, x, q), qy)
@@ -185,13 +190,13 @@ class GradientLearner(Learner):
             both = torch.from_numpy(np.concatenate([t.support.images, t.query.images])).to(device)
             both = self.modules["backbone"].normalise(augment(both, self.method.schedule.augment, generator))
             n = len(t.support)
-            data.append((both[:n], _on(t.support.labels, device), both[n:], _on(t.labels, device), t.support.n_classes))
+            data.append((both[:n], _on(t.support.labels, device), both[n:], _on(t.labels, device), self.ways(t.support)))
         alike = len({(d[0].shape, d[2].shape, d[4]) for d in data}) == 1
         if torch.device(device).type == "cuda" and alike:
             return self.vmapped_loss(*(torch.stack([d[i] for d in data]) for i in range(4)), ways=data[0][4])
         return torch.stack([self.task_loss(*d) for d in data]).mean()
 
-    def vmapped_loss(self, x: Tensor, y: Tensor, q: Tensor, qy: Tensor, ways: int) -> Tensor:
+    def vmapped_loss(self, x: Tensor, y: Tensor, q: Tensor, qy: Tensor, ways: Any) -> Tensor:
         """The same loss with all tasks adapted in one tensor program."""
         params = self.initial(ways)
         buffers = {k: v.expand(len(x), *v.shape).clone() for k, v in self.buffers().items()}
@@ -200,11 +205,11 @@ class GradientLearner(Learner):
         def one(x: Tensor, y: Tensor, q: Tensor, qy: Tensor, buffers: State) -> Tensor:
             own = params
 
-            def inner(part: State) -> Tensor:
-                return F.cross_entropy(self.logits(own | part, buffers, x), y)
+            def inner(part: State, rest: State, buffers: State) -> Tensor:
+                return F.cross_entropy(self.logits(rest | part, buffers, x), y)
 
             for _ in range(self.method.inner_steps):
-                grads = grad(inner)({k: own[k] for k in chosen})
+                grads = grad(inner)({k: own[k] for k in chosen}, own, buffers)
                 if self.method.first_order:
                     grads = {k: g.detach() for k, g in grads.items()}
                 own = own | {k: own[k] - self.method.inner_rate * grads[k] for k in chosen}
@@ -216,7 +221,7 @@ class GradientLearner(Learner):
         with self.compute.here() as device, torch.enable_grad():
             images = torch.from_numpy(np.array(support.images)).to(device)
             x = self.modules["backbone"].normalise(images)
-            params = {k: v.detach().requires_grad_() for k, v in self.initial(support.n_classes).items()}
+            params = {k: v.detach().requires_grad_() for k, v in self.initial(self.ways(support)).items()}
             buffers = self.buffers()
             self.modules["backbone"].train()
             params = self.adapt(params, buffers, x, _on(support.labels, device), self.method.test_steps, False)
@@ -239,6 +244,15 @@ class GradientPredictor(Predictor):
                 x = learner.modules["backbone"].normalise(images)  # type: ignore[operator]
                 out.append(learner.logits(self.params, self.buffers, x).float().cpu())
         return torch.cat(out).numpy()
+
+
+def rows(last: nn.Linear, ways: int) -> tuple[Tensor, Tensor]:
+    """The first ``ways`` rows of a last layer, further ones starting from the mean of those it has."""
+    weight, bias, more = last.weight[:ways], last.bias[:ways], max(0, ways - len(last.bias))
+    if more:
+        weight = torch.cat([weight, last.weight.mean(0, keepdim=True).expand(more, -1)])
+        bias = torch.cat([bias, last.bias.mean(0, keepdim=True).expand(more)])
+    return weight, bias
 
 
 def _on(labels: Any, device: Any) -> Tensor:

@@ -31,6 +31,7 @@ class MatchingNet(Embedded):
 
     name: ClassVar[str] = "matchingnet"
     trains: ClassVar = "tasks"
+    learning: ClassVar[str] = "LL"
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         scores = (self.scale * cosine(b.q, b.s)).masked_fill((b.y < 0)[:, None, :], float("-inf"))

@@ -19,3 +19,4 @@ class NearestCentroid(ProtoNet):
 
     name: ClassVar[str] = "nearest-centroid"
     trains: ClassVar = "no"
+    learning: ClassVar[str] = ""

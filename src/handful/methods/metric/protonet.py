@@ -30,6 +30,7 @@ class ProtoNet(Embedded):
 
     name: ClassVar[str] = "protonet"
     trains: ClassVar = "tasks"
+    learning: ClassVar[str] = "LL"
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         means = b.prototypes()

@@ -1,0 +1,329 @@
+"""Does an image look like its concept or like its context? By CLIP's image-text similarity, or by two linear probes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+import torch
+import torch.nn.functional as F
+
+from handful.audits.finding import Diagnosis, Finding, Light
+from handful.data.collection import Collection, Part
+from handful.data.pack import cache_folder
+from handful.data.store import write_atomically
+from handful.errors import BadInput, Infeasible, Missing, nearest
+from handful.metrics.base import Estimate, mean_interval
+from handful.nets import build, parse_spec
+from handful.nets.clip import Clip
+from handful.nets.compute import Compute
+from handful.nets.features import embed_rows, weights_hash
+
+TEMPLATES: dict[str, tuple[str, str]] = {
+    "bare": ("{}", "{}"),
+    "photo": ("a photo of a {}.", "a photo of a {}."),
+    "scene": ("a photo of a {}.", "a photo with {} in the background."),
+    "style": ("a picture of a {}.", "a picture in the style of {}."),
+}
+"""By name: the text of a concept and the text of a context. The paper gives none."""
+
+REPORTED = {
+    "miniImageNet": 0.211, "CIFAR-FS": 0.181, "Stanford Dogs": 0.244, "Stanford Cars": 0.164, "Aircraft": 0.228,
+    "CUB-200-2011": 0.266, "Describable Textures": 0.194, "Traffic Signs": 0.193, "Omniglot": 0.212, "Fungi": 0.191,
+    "VGG Flower": 0.177, "MSCOCO": 0.173, "Quick Draw": 0.168, "CropDiseases": 0.213, "ChestX": 0.183,
+    "EuroSAT": 0.173, "ISIC2018": 0.186, "MetaCoCo": 0.142,
+}  # fmt: skip
+"""Mean M_ce of Table 1, by an unnamed CLIP and prompt."""
+
+
+@dataclass(frozen=True, eq=False)
+class Similarity:
+    """Similarities of every image to the texts of its concept and of its context.
+
+    ``frame`` has a row an image: image, concept, context, m_ce, m_te (the last two cosines; no context, no m_te).
+    """
+
+    name: str
+    template: str
+    frame: pl.DataFrame
+
+    @property
+    def concept(self) -> Estimate:
+        """Mean M_ce, with an interval over images."""
+        return mean_interval(self.frame["m_ce"].to_numpy(), "images")
+
+    @property
+    def context(self) -> Estimate | None:
+        """Mean M_te; none for a collection without contexts."""
+        return mean_interval(self.frame["m_te"].to_numpy(), "images") if "m_te" in self.frame.columns else None
+
+    @property
+    def lead(self) -> Estimate | None:
+        """Mean of M_te - M_ce, paired by image: above 0, images look more like their contexts."""
+        if "m_te" not in self.frame.columns:
+            return None
+        return mean_interval((self.frame["m_te"] - self.frame["m_ce"]).to_numpy(), "images")
+
+    def by(self, column: str) -> pl.DataFrame:
+        """Mean similarities by ``concept`` or ``context``."""
+        means = [pl.col(c).mean() for c in ("m_ce", "m_te") if c in self.frame.columns]
+        return self.frame.group_by(column).agg(pl.len().alias("images"), *means).sort(column)
+
+
+def similarity(
+    part: Part,
+    clip: Clip | str | Path,
+    template: str = "photo",
+    *,
+    column: str = "",
+    compute: Compute | None = None,
+    cache: bool = True,
+) -> Similarity:
+    """M_ce and M_te of MetaCoCo (Eq. 1): cosines of CLIP's image features with the texts of concept and context.
+
+    Parameters
+    ----------
+    clip
+        A `Clip`, or the folder (or hub name) of a checkpoint.
+    template
+        One of `TEMPLATES`.
+    column
+        The column of contexts; the collection's own by default.
+    cache
+        Keep the image features in the cache folder and take them from there next time.
+
+    Notes
+    -----
+    The paper calls d a cosine distance and uses it as a similarity: larger is more alike, as here.
+    """
+    if template not in TEMPLATES:
+        raise BadInput(f"there is no prompt template {template!r}; {nearest(template, TEMPLATES)}")
+    compute = compute or Compute()
+    card = part.collection.card
+    if card.kind != "images":
+        raise BadInput(f"{card.name} holds features, and CLIP needs images; use context_probe")
+    net = clip if isinstance(clip, Clip) else Clip(card.shape, str(clip))
+    net.to(compute.device).eval()
+    images = torch.from_numpy(image_features(part, net, compute, cache))
+    images = F.normalize(images, dim=-1)
+    for_concept, for_context = TEMPLATES[template]
+    codes, names = part.codes(card.labels)
+    concepts = [said(*name) for name in names]
+    columns: dict[str, object] = {
+        "image": part.rows,
+        "concept": [concepts[c] for c in codes],
+        "m_ce": cosines(images, net, [for_concept.format(c) for c in concepts], codes),
+    }
+    if column or card.context:
+        codes, names = part.codes((column or card.context,))  # type: ignore[arg-type]
+        contexts = [said(*name) for name in names]
+        columns["context"] = [contexts[c] for c in codes]
+        columns["m_te"] = cosines(images, net, [for_context.format(c) for c in contexts], codes)
+    return Similarity(card.name, template, pl.DataFrame(columns))
+
+
+def said(*name: str) -> str:
+    """A label as a person would say it."""
+    return " ".join(name).replace("_", " ").replace("/", " ")
+
+
+def cosines(images: torch.Tensor, net: Clip, texts: list[str], codes: np.ndarray) -> np.ndarray:
+    features = F.normalize(net.texts(texts).cpu(), dim=-1)
+    return (images * features[torch.from_numpy(codes)]).sum(1).double().numpy()
+
+
+def image_features(part: Part, net: Clip, compute: Compute, cache: bool) -> np.ndarray:
+    """Features of every image of a part, embedded once for a checkpoint and a part."""
+    facts = f"{part.id}/{weights_hash(net)}/{net.size}/{net.mean}/{net.std}"
+    path = cache_folder() / "clip" / f"{hashlib.sha256(facts.encode()).hexdigest()[:24]}.npy"
+    if cache and path.is_file():
+        return np.load(path, allow_pickle=False)
+    with compute.here():
+        features = embed_rows(net, part.collection, part.rows, compute)
+
+    def write(temporary: Path) -> None:
+        with open(temporary, "wb") as stream:
+            np.save(stream, features, allow_pickle=False)
+
+    if cache:
+        write_atomically(path, write)
+    return features
+
+
+def scatter(found: Similarity, most: int = 3000, seed: int = 0) -> str:
+    """Figure 2(b) as SVG: M_te of every image (across) against its M_ce (up), the means, and where they are equal."""
+    import matplotlib.pyplot as plt
+
+    from handful.report.figures import COLOURS, STYLE, as_svg
+
+    if found.context is None:
+        raise BadInput(f"{found.name} has no contexts, so there is no M_te to draw")
+    frame = found.frame.sample(most, seed=seed) if len(found.frame) > most else found.frame
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(3.8, 3.6))
+        axis.plot(frame["m_te"], frame["m_ce"], ".", ms=2.5, alpha=0.5, color=COLOURS[0])
+        low = min(frame["m_te"].min(), frame["m_ce"].min())  # type: ignore[type-var]
+        high = max(frame["m_te"].max(), frame["m_ce"].max())  # type: ignore[type-var]
+        axis.plot([low, high], [low, high], ":", color="#555", lw=1, label="equal")
+        axis.plot([found.context.value], [found.concept.value], "o", color=COLOURS[1], label="mean")
+        axis.set_xlabel("image and context, $M_{te}$")
+        axis.set_ylabel("image and concept, $M_{ce}$")
+        axis.legend(frameon=False, fontsize=8)
+        return as_svg(figure)
+
+
+def ranking(found: Sequence[Similarity], reported: bool = False) -> str:
+    """Figure 2(a) as SVG: collections by mean M_ce, lowest first; with ``reported``, the paper's Table 1 in grey."""
+    import matplotlib.pyplot as plt
+
+    from handful.report.figures import COLOURS, STYLE, as_svg
+
+    bars = [(s.name, s.concept.value, s.concept.half, COLOURS[0]) for s in found]
+    if reported:
+        bars += [(f"{name} (reported)", value, 0.0, "#b9bec5") for name, value in REPORTED.items()]
+    if not bars:
+        raise BadInput("there is nothing to rank; give at least one similarity")
+    bars.sort(key=lambda bar: -bar[1])
+    names, values, halves, colours = zip(*bars, strict=True)
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(4.8, 0.6 + 0.24 * len(bars)))
+        axis.barh(range(len(bars)), values, xerr=np.nan_to_num(halves), color=colours, error_kw={"lw": 1}, capsize=2)
+        axis.set_yticks(range(len(bars)), names)
+        axis.grid(axis="y", visible=False)
+        axis.set_xlabel("mean similarity of image and concept, $M_{ce}$")
+        return as_svg(figure)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Cross-validated linear probes: how well features tell the context, and the concept, on a scale where guessing is 0."""
+
+    context: Estimate
+    concept: Estimate
+    lead: Estimate
+    images: int
+
+
+def context_probe(
+    part: Part, features: np.ndarray, *, column: str = "", folds: int = 5, most: int = 3000, seed: int = 0
+) -> Probe:
+    """Logistic regressions from a backbone's features to the context and to the concept, on the same folds.
+
+    The estimate to use where there is no CLIP; another quantity than M_te - M_ce, hence its own name.
+
+    Parameters
+    ----------
+    features
+        ``(n, d)``, a row an image of the part.
+    most
+        Images used, drawn at random; features are standardised on each training fold.
+
+    Notes
+    -----
+    Scores are balanced accuracies minus chance over 1 minus chance, since there are seldom as many contexts as concepts.
+    Intervals are over folds, which share training images: read them as a spread.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import balanced_accuracy_score
+    from sklearn.model_selection import StratifiedKFold
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    card = part.collection.card
+    name = column or card.context
+    if not name:
+        raise Infeasible(f"{card.name} has no column of contexts to probe for; name one with column=")
+    if len(features) != len(part):
+        raise BadInput(f"{len(features)} rows of features for {len(part)} images; embed the same part")
+    concept, context = part.codes(card.labels)[0], part.codes((name,))[0]
+    cell = concept * (int(context.max()) + 1) + context
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(len(part))[:most]
+    counts = np.bincount(cell[rows], minlength=int(cell.max()) + 1)
+    rows = np.sort(rows[counts[cell[rows]] >= folds])
+    targets = {"concept": concept[rows], "context": context[rows]}
+    for what, values in targets.items():
+        if len(np.unique(values)) < 2:
+            raise Infeasible(f"{part.id}: fewer than two {what}s have {folds} images in a cell; raise most or lower folds")
+    x = np.asarray(features[rows], dtype=np.float64)
+    scores: dict[str, list[float]] = {"concept": [], "context": []}
+    for fit, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, cell[rows]):
+        for what, values in targets.items():
+            model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, tol=1e-3)).fit(x[fit], values[fit])
+            right = balanced_accuracy_score(values[test], model.predict(x[test]))
+            chance = 1 / len(np.unique(values))
+            scores[what].append((right - chance) / (1 - chance))
+    own, other = np.asarray(scores["context"]), np.asarray(scores["concept"])
+    estimates = [mean_interval(v, "folds") for v in (own, other, own - other)]
+    return Probe(estimates[0], estimates[1], estimates[2], len(rows))
+
+
+def _light(lead: float, ends: tuple[float, float]) -> Light:
+    return "green" if lead < ends[0] else "amber" if lead < ends[1] else "red"
+
+
+class ContextProbe(Diagnosis):
+    """Linear probes for context and concept on the audit's backbone."""
+
+    name: ClassVar[str] = "context-probe"
+    question: ClassVar[str] = "Do the features show the context more than the concept?"
+
+    def missing(self, collection: Collection) -> str:
+        card = collection.card
+        return "" if card.context and card.context not in card.labels else "the collection has no column of contexts"
+
+    def run(self, collection: Collection, *, net: str, seed: int, seconds: float) -> list[Finding]:
+        part = collection.part("test") if collection.has("test") else collection.whole
+        most = 600 if seconds < 60 else 3000
+        keep = np.sort(np.random.default_rng(seed).permutation(len(part))[:most])
+        part = Part(collection, part.scheme, f"{part.split}[probe]", part.rows[keep])
+        backbone = build(net, collection.card.shape, seed)
+        probe = context_probe(part, embed_rows(backbone, collection, part.rows, Compute()), seed=seed)
+        sentence = (
+            f"a linear probe on {net} features tells the context at {probe.context.value:.2f} and the concept at "
+            f"{probe.concept.value:.2f} of the way from guessing to perfect ({probe.images} images)"
+        )
+        lead = probe.lead
+        return [
+            Finding(
+                self.name, sentence, lead.value, lead.low, lead.high, lead.over,
+                "amber where the context comes within 0.2 of the concept, red where it leads", _light(lead.value, (-0.2, 0.0)),
+            )
+        ]  # fmt: skip
+
+
+class ImageText(Diagnosis):
+    """M_te - M_ce by CLIP, when the audit's backbone is one (``--net clip:folder=PATH``)."""
+
+    name: ClassVar[str] = "image-text"
+    question: ClassVar[str] = "Do images look more like their context than like their concept?"
+
+    def missing(self, collection: Collection) -> str:
+        if collection.card.kind != "images":
+            return "the collection holds features, not images"
+        return ContextProbe().missing(collection)
+
+    def run(self, collection: Collection, *, net: str, seed: int, seconds: float) -> list[Finding]:
+        name, options = parse_spec(net)
+        if name != "clip":
+            raise Missing("image-text similarity needs a CLIP checkpoint; give it with --net clip:folder=PATH")
+        part = collection.part("test") if collection.has("test") else collection.whole
+        found = similarity(part, options.get("folder", ""))
+        lead = found.lead
+        assert lead is not None and found.context is not None
+        sentence = (
+            f"images are {found.context.value:.3f} like their context and {found.concept.value:.3f} like their concept "
+            f"(cosines, template {found.template!r})"
+        )
+        return [
+            Finding(
+                self.name, sentence, lead.value, lead.low, lead.high, lead.over,
+                "red where images are more like their context, amber within 0.02", _light(lead.value, (-0.02, 0.0)),
+                figure=scatter(found),
+            )
+        ]  # fmt: skip

@@ -1,0 +1,148 @@
+"""Figures of the zero-shot audit as SVG text."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from handful.audits.zero_shot.factors import Against, FactorAnalysis
+from handful.metrics.structure import Shares
+
+INK = ("#2b6cb0", "#38a169", "#d69e2e", "#a0aec0", "#c53030", "#6b46c1", "#319795", "#b7791f", "#4a5568", "#ed64a6")
+
+
+def _axes(width: float = 6.0, height: float = 3.2) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _svg(figure: Any) -> str:
+    out = io.StringIO()
+    # Without a date, and with ids that do not change, the same numbers give the same file.
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": "handful", "svg.fonttype": "none"}):
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def shares_figure(found: Mapping[str, Shares]) -> str:
+    """Where predictions fall (Figures 2, 11, 12): one bar a setting, four shares."""
+    figure, axes = _axes(height=0.9 + 0.45 * len(found))
+    left = np.zeros(len(found))
+    for ink, part in zip(INK, ("true", "ancestor", "descendant", "unrelated"), strict=False):
+        values = np.array([getattr(s, part) for s in found.values()])
+        axes.barh(list(found), values, left=left, color=ink, label=part)
+        left += values
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("share of predictions")
+    axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    return _svg(figure)
+
+
+def cumulative_figure(values: NDArray, label: str, *, log: bool = False, mark: float | None = None) -> str:
+    """Cumulative share of classes against a property (Figure 13: label frequency)."""
+    figure, axes = _axes()
+    ordered = np.sort(values)
+    axes.step(ordered, np.arange(1, len(ordered) + 1) / len(ordered), where="post", color=INK[0])
+    if log:
+        axes.set_xscale("symlog")
+    if mark is not None:
+        axes.axvline(mark, color=INK[4], linestyle="--", linewidth=1)
+    axes.set_xlabel(label)
+    axes.set_ylabel("share of classes")
+    axes.set_ylim(0, 1)
+    return _svg(figure)
+
+
+def histogram_figure(values: NDArray, label: str, *, bins: int = 30) -> str:
+    """How a property is spread over classes."""
+    figure, axes = _axes()
+    axes.hist(values, bins=bins, color=INK[0])
+    axes.set_xlabel(label)
+    axes.set_ylabel("classes")
+    return _svg(figure)
+
+
+def depth_figure(rows: Sequence[tuple[int, int, float]]) -> str:
+    """Mean population by distance from the root (Figure 15)."""
+    figure, axes = _axes()
+    axes.bar([r[0] for r in rows], [r[2] for r in rows], color=INK[0])
+    axes.set_xlabel("distance from the root")
+    axes.set_ylabel("mean images a class")
+    return _svg(figure)
+
+
+def against_figure(found: Mapping[str, Against], label: str, *, log: bool = False) -> str:
+    """Accuracy of groups of classes against a property (Figures 3, 5, 9), one colour a method."""
+    figure, axes = _axes()
+    for ink, (name, one) in zip(INK, found.items(), strict=False):
+        axes.scatter(one.value, 100 * one.accuracy, color=ink, s=16, label=f"{name} (r = {one.correlation[0]:.2f})")
+    if log:
+        axes.set_xscale("symlog")
+    axes.set_xlabel(label)
+    axes.set_ylabel("accuracy, %")
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize="small")
+    return _svg(figure)
+
+
+def factors_figure(found: Mapping[str, FactorAnalysis]) -> str:
+    """What the reported error is made of (Figures 6, 16, 17)."""
+    figure, axes = _axes(height=0.9 + 0.45 * len(found))
+    left = np.zeros(len(found))
+    parts = ["accuracy", *next(iter(found.values())).impact, "model error"]
+    for ink, part in zip((INK[1], INK[0], INK[2], INK[5], INK[4]), parts, strict=False):
+        values = np.array([_share(one, part) for one in found.values()])
+        axes.barh(list(found), 100 * values, left=left, color=ink, label=part)
+        left = left + 100 * values
+    axes.set_xlabel("% of images")
+    axes.legend(ncols=len(parts), loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize="small")
+    return _svg(figure)
+
+
+def _share(found: FactorAnalysis, part: str) -> float:
+    if part == "accuracy":
+        return found.reported
+    if part == "model error":
+        return found.remaining_error
+    # Mean improvements need not add up to the whole difference; they are drawn in proportion.
+    whole = 1 - found.reported - found.remaining_error
+    total = sum(found.impact.values())
+    return found.impact[part] / total * whole if total else 0.0
+
+
+def growing_figure(
+    ratio: NDArray, lines: Mapping[str, tuple[NDArray, NDArray]], *, ceiling: NDArray | None = None, chance: float
+) -> str:
+    """Accuracy of methods on splits of growing R with 95% half intervals, the supervised ceiling and chance beside."""
+    figure, axes = _axes(7.0, 4.2)
+    for i, (name, (value, half)) in enumerate(lines.items()):
+        axes.errorbar(
+            ratio,
+            100 * value,
+            100 * half,
+            color=INK[i % len(INK)],
+            marker="o",
+            markersize=3,
+            linewidth=1,
+            capsize=2,
+            label=name,
+        )
+    if ceiling is not None:
+        axes.plot(ratio, 100 * ceiling, color="black", linestyle="--", linewidth=1, label="supervised ceiling")
+    axes.axhline(100 * chance, color="grey", linestyle=":", linewidth=1, label="chance")
+    axes.set_xlabel("structural ratio R of the test split")
+    axes.set_ylabel("top-1 accuracy, %")
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize="x-small", ncols=2)
+    return _svg(figure)

@@ -1,0 +1,176 @@
+"""The audit of a zero-shot split: everything that can be said of it from class lists, words and predictions."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from handful.audits.zero_shot.semantic import Frequency, Meanings, SharedLabels, labels_of, meanings, shared_labels
+from handful.data.class_splits import ClassSplit
+from handful.data.taxonomy import Taxonomy
+from handful.data.words import WordVectors
+from handful.errors import BadInput, Missing
+from handful.metrics.structure import (
+    Relatives,
+    Shares,
+    StructuralRatio,
+    chance,
+    relatives,
+    shares,
+    structural_ratio,
+    trivial_bound,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SplitAudit:
+    """Findings on one split; what needs words or predictions is None without them."""
+
+    split: ClassSplit
+    taxonomy: str
+    ratio: StructuralRatio
+    kin: Relatives
+    trivial: float
+    trivial_average: float
+    depth: NDArray[np.int32]
+    shared: SharedLabels | None = None
+    frequency: NDArray[np.float64] | None = None
+    frequency_unit: str = ""
+    rare: float | None = None
+    meaning: Meanings | None = None
+    predictions: dict[str, Shares] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        out: dict[str, Any] = {
+            "split": self.split.name,
+            "origin": self.split.origin,
+            "taxonomy": self.taxonomy,
+            "train_classes": len(self.split.train),
+            "test_classes": len(self.split.test),
+            "structural_ratio": self.ratio.value,
+            "ratio_of_means": self.ratio.ratio_of_means,
+            "mean_distance_to_train": float(self.ratio.to_train.mean()),
+            "mean_distance_to_test": float(self.ratio.to_test.mean()),
+            "relatives_in_test": float(self.kin.in_test.mean()),
+            "relatives_in_train": float(self.kin.in_train.mean()),
+            "consistent": self.kin.consistent,
+            "trivial_bound": self.trivial,
+            "trivial_bound_ties_averaged": self.trivial_average,
+            "chance": chance(len(self.split.test)),
+        }
+        if self.shared is not None:
+            out["shared_labels"] = self.shared.labels
+            out["classes_sharing_a_label"] = self.shared.classes
+        if self.rare is not None and self.frequency is not None:
+            out["rare_labels"] = self.rare
+            out["frequency_unit"] = self.frequency_unit
+            out["median_frequency"] = float(np.median(self.frequency))
+        if self.meaning is not None:
+            out["classes_without_vectors"] = int((~self.meaning.described).sum())
+            known = self.meaning.described
+            out["secondary_meanings"] = float((~self.meaning.primary[known]).mean()) if known.any() else None
+        for name, found in self.predictions.items():
+            row = {**asdict(found), "lower": found.lower, "upper": found.upper, "fn_per_tp": found.fn_per_tp}
+            out.setdefault("predictions", {})[name] = {k: None if v == float("inf") else v for k, v in row.items()}
+        return out
+
+    def __str__(self) -> str:
+        facts = self.as_dict()
+        lines = [
+            f"{self.split.label}: {facts['train_classes']} training and {facts['test_classes']} test classes in {self.taxonomy}",
+            f"  structural ratio R         {facts['structural_ratio']:.3f}  (ratio of mean distances {facts['ratio_of_means']:.3f})",
+            f"  relatives among test       {facts['relatives_in_test']:.1%}",
+            f"  relatives among train      {facts['relatives_in_train']:.1%}",
+            f"  trivial solution, at most  {self.trivial:.1%}  (ties averaged {self.trivial_average:.1%}, chance {facts['chance']:.2%})",
+        ]
+        if not self.kin.consistent:
+            lines.append(
+                "  R is inflated by test classes above or below one another: compare it between consistent splits only"
+            )
+        if self.shared is not None:
+            lines.append(
+                f"  labels shared              {self.shared.labels:.1%} of labels, {self.shared.classes:.1%} of classes among themselves"
+            )
+        if self.rare is not None:
+            lines.append(f"  rare labels                {self.rare:.1%}")
+        if self.meaning is not None:
+            lines.append(
+                f"  secondary meanings         {facts['secondary_meanings'] or 0:.1%} "
+                f"({facts['classes_without_vectors']} classes have no vector)"
+            )
+        for name, s in self.predictions.items():
+            lines.append(
+                f"  {name}: true {s.true:.1%}, ancestor {s.ancestor:.1%}, descendant {s.descendant:.1%}, unrelated "
+                f"{s.unrelated:.1%}; semantically right {s.lower:.1%} to {s.upper:.1%}; FN/TP {s.fn_per_tp:.2f}"
+            )
+        return "\n".join(lines)
+
+
+def audit_split(
+    taxonomy: Taxonomy,
+    split: ClassSplit,
+    *,
+    vectors: WordVectors | None = None,
+    frequency: Frequency | None = None,
+    elsewhere: frozenset[str] = frozenset(),
+    predictions: Mapping[str, tuple[Sequence[str], Sequence[str]]] | None = None,
+) -> SplitAudit:
+    """Audit a split.
+
+    Parameters
+    ----------
+    vectors, frequency
+        For meanings and word frequency of the test classes' labels.
+    elsewhere
+        Words of concepts outside the taxonomy, which make labels shared.
+    predictions
+        Per setting (``zsl``, ``gzsl``, ...) the true and the predicted classes of images.
+    """
+    split.check(taxonomy)
+    train, test = list(split.train), list(split.test)
+    worded = bool(len(taxonomy.text[1]))
+    found = frequency.of(labels_of(taxonomy, test, vectors)) if frequency is not None else None
+    return SplitAudit(
+        split=split,
+        taxonomy=taxonomy.source,
+        ratio=structural_ratio(taxonomy, train, test),
+        kin=relatives(taxonomy, train, test),
+        trivial=trivial_bound(taxonomy, train, test),
+        trivial_average=trivial_bound(taxonomy, train, test, ties="average"),
+        depth=taxonomy.depth[taxonomy.index(test)],
+        shared=shared_labels(taxonomy, test, phrases=True, elsewhere=elsewhere) if worded else None,
+        frequency=found,
+        frequency_unit=frequency.unit if frequency is not None else "",
+        rare=float((~frequency.common(found)).mean()) if frequency is not None and found is not None else None,
+        meaning=meanings(taxonomy, vectors, test, among=train) if vectors is not None else None,
+        predictions={k: shares(taxonomy, t, p) for k, (t, p) in (predictions or {}).items()},
+    )
+
+
+def read_predictions(path: str | Path) -> tuple[list[str], list[str]]:
+    """Rows ``truth,predicted`` of class ids, one an image (a header of these two words is skipped)."""
+    file = Path(path)
+    truth: list[str] = []
+    predicted: list[str] = []
+    try:
+        with open(file, newline="", encoding="utf-8-sig") as stream:
+            for number, row in enumerate(csv.reader(stream), start=1):
+                cells = [c.strip() for c in row]
+                if not any(cells) or (number == 1 and [c.lower() for c in cells] == ["truth", "predicted"]):
+                    continue
+                if len(cells) != 2 or not all(cells):
+                    raise BadInput(f"{file}, row {number}: expected truth,predicted, found {','.join(row)!r}")
+                truth.append(cells[0])
+                predicted.append(cells[1])
+    except FileNotFoundError as error:
+        raise Missing(f"{file} does not exist; give rows truth,predicted") from error
+    if not truth:
+        raise BadInput(f"{file} holds no prediction; give rows truth,predicted")
+    return truth, predicted

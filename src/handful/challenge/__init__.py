@@ -1,0 +1,1 @@
+"""Competitions with code submissions: contract, containment, scoring, service, leaderboard."""

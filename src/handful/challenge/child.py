@@ -1,0 +1,448 @@
+"""The program inside the sandbox: a preloaded parent that runs each job in a child of its own.
+
+The parent is ours, has imported torch, and has never seen labels or submitted code. It takes jobs with their pipes over
+a socket, forks, shuts the child in (new process and mount namespaces, an unused user, no capabilities, limits, a
+system-call filter) and only then lets it import the submission. Run as a script; it imports nothing of the package.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import importlib
+import importlib.util
+import json
+import os
+import random
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from handful.challenge import protocol, seccomp
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+REPORT = struct.Struct("<4si")
+_NEW_MOUNTS, _NEW_IPC, _NEW_PIDS = 0x00020000, 0x08000000, 0x20000000
+_PRIVATE, _RECURSIVE, _NOSUID, _NODEV, _NOEXEC = 1 << 18, 1 << 14, 2, 4, 8
+_CAPBSET_DROP, _SET_NO_NEW_PRIVS, _SET_DUMPABLE, _AMBIENT, _AMBIENT_CLEAR = 24, 38, 4, 47, 4
+
+
+def _sibling(name: str) -> Any:
+    """Load a file beside this one under a name that no submission can clash with."""
+    spec = importlib.util.spec_from_file_location(f"_handful_{name}", os.path.join(HERE, f"{name}.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+if __name__ == "__main__":
+    sys.path += [path for path in sys.argv[3].split(os.pathsep) if path not in sys.path]
+
+if not TYPE_CHECKING:
+    protocol = _sibling("protocol")
+    seccomp = _sibling("seccomp")
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _call(name: str, *arguments: Any) -> None:
+    if getattr(libc, name)(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def _mount(kind: bytes, place: bytes, flags: int, options: bytes | None) -> None:
+    _call("mount", kind, place, kind, ctypes.c_ulong(flags), options)
+
+
+def private_namespaces(limits: dict[str, int]) -> None:
+    """Fresh /tmp, /dev/shm, /proc and IPC for this job alone; they end with it."""
+    _call("unshare", _NEW_MOUNTS | _NEW_IPC)
+    _call("mount", b"none", b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None)
+    size = f"size={limits['tmp_bytes']},nr_inodes={limits['inodes']},mode=1777".encode()
+    shared = f"size={limits['shm_bytes']},nr_inodes={limits['inodes']},mode=1777".encode()
+    _mount(b"tmpfs", b"/tmp", _NOSUID | _NODEV, size)
+    _mount(b"tmpfs", b"/dev/shm", _NOSUID | _NODEV, shared)
+    _mount(b"proc", b"/proc", _NOSUID | _NODEV | _NOEXEC, None)
+
+
+def set_limits(limits: dict[str, int]) -> None:
+    """Per-process limits; the sum of memory is the evaluator's to watch."""
+    for name, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_DATA, limits["memory_bytes"]),
+        (resource.RLIMIT_AS, limits["memory_bytes"] + limits["address_slack"]),
+        (resource.RLIMIT_FSIZE, limits["file_bytes"]),
+        (resource.RLIMIT_NOFILE, limits["open_files"]),
+        (resource.RLIMIT_NPROC, limits["processes"]),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_RTPRIO, 0),
+    ):
+        hard = resource.getrlimit(name)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(name, (value, value))
+
+
+def become(uid: int) -> None:
+    """Become a user that owns nothing, without groups, capabilities or a way back."""
+    for capability in range(64):
+        if libc.prctl(_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+            break
+    _call("prctl", _AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    # Leaving root clears all sets but the inheritable one.
+    version_3 = 0x20080522
+    _call("capset", struct.pack("<Ii", version_3, 0), bytes(24))
+
+
+def seal() -> None:
+    """No new privileges, then the filter; then look whether all of it holds, and stop if not."""
+    _call("prctl", _SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _call("prctl", _SET_DUMPABLE, 1, 0, 0, 0)
+    seccomp.install()
+
+
+def check_sealed() -> None:
+    """Fail closed: read back from the kernel that nothing is left to this process."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    wrong = [name for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb") if int(status[name], 16) != 0]
+    wrong += [name for name, value in (("NoNewPrivs", "1"), ("Seccomp", "2")) if status.get(name) != value]
+    if os.getuid() == 0:
+        wrong.append("Uid")
+    if wrong:
+        raise OSError(f"the sandbox is not closed: {', '.join(wrong)}")
+
+
+def tidy_descriptors(incoming: int, outgoing: int, log: int) -> tuple[int, int]:
+    """Leave exactly five descriptors: nothing to read, the log twice, and the two pipes of this job."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    high = [os.dup2(fd, 200 + i, inheritable=False) for i, fd in enumerate((incoming, outgoing, log, nothing))]
+    os.dup2(high[3], 0)
+    os.dup2(high[2], 1)
+    os.dup2(high[2], 2)
+    incoming, outgoing = os.dup2(high[0], 3, inheritable=False), os.dup2(high[1], 4, inheritable=False)
+    os.closerange(5, 1 << 20)
+    return incoming, outgoing
+
+
+def prepare(job: dict[str, Any]) -> None:
+    """Environment, working folder, seeds and threads for submitted code."""
+    import numpy as np
+    import torch
+
+    os.environ.clear()
+    os.environ.update(job["environment"])
+    os.makedirs(job["save"], exist_ok=True)
+    if job["isolation"] != "none":
+        os.chdir("/tmp")
+    os.umask(0o022)
+    random.seed(job["seed"])
+    np.random.seed(job["seed"] % (1 << 32))
+    torch.manual_seed(job["seed"])
+    torch.set_num_threads(job["threads"])
+
+
+class Reporter:
+    """Sends the fixed-size frames of one job."""
+
+    def __init__(self, outgoing: int) -> None:
+        self.outgoing = outgoing
+
+    def ok(self, stage: protocol.Stage, kind: protocol.Kind | None = None) -> None:
+        frame = protocol.Frame(stage, protocol.Status.OK, kind if kind is not None else protocol.Kind.SCORES)
+        protocol.write_all(self.outgoing, frame.pack())
+
+    def failed(self, stage: protocol.Stage, status: protocol.Status, error: BaseException, text: str = "") -> None:
+        if isinstance(error, MemoryError):
+            status = protocol.Status.OOM
+        elif isinstance(error, RuntimeError) and "can't allocate memory" in str(error):
+            status = protocol.Status.OOM
+        traceback.print_exception(error)
+        sys.stderr.flush()
+        text = text or "".join(traceback.format_exception_only(error)).strip()
+        frame = protocol.Frame(stage, status, protocol.Kind.SCORES, type(error).__name__, text)
+        protocol.write_all(self.outgoing, frame.pack())
+
+
+def import_submission(job: dict[str, Any]) -> Any:
+    """Import model.py from the submission, before the kit, after the standard library."""
+    for path in (job["kit"], *job["packages"]):
+        if path not in sys.path:
+            sys.path.append(path)
+    sys.path.insert(0, job["submission"])
+    sys.dont_write_bytecode = True
+    model = importlib.import_module("model")
+    for name in ("MyMetaLearner", "MyLearner"):
+        if not hasattr(model, name):
+            raise ImportError(f"model.py does not define {name}")
+    return model
+
+
+def run_training(job: dict[str, Any], report: Reporter) -> None:
+    """Meta-train on the mounted training data, save, and stream what was saved."""
+    stage, status = protocol.Stage, protocol.Status
+    try:
+        model = import_submission(job)
+        generators = importlib.import_module("cdmetadl.ingestion.data_generator")
+        logger = importlib.import_module("cdmetadl.ingestion.competition_logger").Logger()
+        config = generators.read_config(os.path.join(job["submission"], "config.json"))
+        train, valid, classes, total = generators.make_generators(job["train"], config, job["seed"])
+        meta_learner = model.MyMetaLearner(classes, total, logger)
+    except BaseException as error:
+        bad_config = type(error).__name__ == "ConfigError"
+        return report.failed(stage.LOADED, status.BAD_CONFIG if bad_config else status.IMPORT_ERROR, error)
+    report.ok(stage.LOADED)
+    try:
+        learner = meta_learner.meta_fit(train, valid)
+    except BaseException as error:
+        return report.failed(stage.TRAINED, status.TRAIN_ERROR, error)
+    report.ok(stage.TRAINED)
+    try:
+        learner.save(job["save"])
+        files = saved_files(job["save"], job["limits"])
+    except BaseException as error:
+        return report.failed(stage.SAVED, status.SAVE_ERROR, error)
+    sys.stdout.flush()
+    report.ok(stage.SAVED)
+    stream_files(job["save"], files, report.outgoing)
+
+
+def saved_files(folder: str, limits: dict[str, int]) -> list[str]:
+    """Regular files below ``folder``; links, pipes and anything else are refused."""
+    found: list[str] = []
+    total = 0
+    for place, folders, files in os.walk(folder):
+        for name in sorted(folders + files):
+            path = os.path.join(place, name)
+            mode = os.lstat(path)
+            kind = mode.st_mode & 0o170000
+            if kind == 0o040000:
+                continue
+            if kind != 0o100000:
+                raise ValueError(f"save() left {name!r}, which is not a regular file")
+            total += mode.st_size
+            found.append(os.path.relpath(path, folder))
+    if len(found) > limits["saved_files"] or total > limits["saved_bytes"]:
+        raise ValueError(
+            f"save() left {len(found)} files of {total} bytes; the limits are {limits['saved_files']} files "
+            f"and {limits['saved_bytes']} bytes"
+        )
+    return sorted(found)
+
+
+def stream_files(folder: str, files: list[str], outgoing: int) -> None:
+    """Send saved files as blocks of one size."""
+    for name in files:
+        protocol.write_all(outgoing, protocol.pack_block(protocol.Block.FILE, name=name))
+        with open(os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+            while data := file.read(1 << 16):
+                protocol.write_all(outgoing, protocol.pack_block(protocol.Block.DATA, data))
+    protocol.write_all(outgoing, protocol.pack_block(protocol.Block.END))
+
+
+def run_task(job: dict[str, Any], incoming: int, report: Reporter) -> None:
+    """One meta-test task: load, then fit on the support, and only then see the queries."""
+    stage, status = protocol.Stage, protocol.Status
+    try:
+        model = import_submission(job)
+        to_tensor = importlib.import_module("cdmetadl.ingestion.data_generator").to_tensor
+    except BaseException as error:
+        return report.failed(stage.LOADED, status.IMPORT_ERROR, error)
+    try:
+        learner = model.MyLearner()
+        learner.load(job["saved"])
+    except BaseException as error:
+        return report.failed(stage.LOADED, status.LOAD_ERROR, error)
+    report.ok(stage.LOADED)
+    import torch
+
+    images, labels, original, ways, shots = protocol.read_support(incoming)
+    support = (to_tensor(images), torch.from_numpy(labels.copy()), torch.from_numpy(original.copy()), ways, shots)
+    try:
+        predictor = learner.fit(support)
+    except BaseException as error:
+        return report.failed(stage.FITTED, status.FIT_ERROR, error)
+    report.ok(stage.FITTED)
+    queries = protocol.read_query(incoming, images.shape[1:])
+    try:
+        answer = predictor.predict(to_tensor(queries))
+    except BaseException as error:
+        return report.failed(stage.ANSWERED, status.PREDICT_ERROR, error)
+    try:
+        kind, array_ = as_answer(answer, len(queries), ways)
+    except (TypeError, ValueError) as error:
+        wrong = status.BAD_DTYPE if isinstance(error, TypeError) else status.BAD_SHAPE
+        return report.failed(stage.ANSWERED, wrong, error)
+    except BaseException as error:
+        return report.failed(stage.ANSWERED, status.PREDICT_ERROR, error)
+    sys.stdout.flush()
+    report.ok(stage.ANSWERED, kind)
+    protocol.write_all(report.outgoing, array_)
+
+
+def as_answer(answer: Any, queries: int, ways: int) -> tuple[protocol.Kind, Any]:
+    """The submission's answer as the one array that the evaluator expects."""
+    import numpy as np
+
+    if hasattr(answer, "detach"):
+        answer = answer.detach().cpu().numpy()
+    given = np.asarray(answer)
+    if given.dtype.kind not in "fiub":
+        raise TypeError(f"predict returned an array of {given.dtype}; return numbers")
+    if given.shape == (queries, ways):
+        with np.errstate(over="ignore"):
+            return protocol.Kind.SCORES, np.ascontiguousarray(given, dtype="<f4")
+    if given.shape in ((queries,), (queries, 1)):
+        padded = np.zeros((queries, ways), dtype="<f4")
+        padded[:, 0] = given.reshape(-1).clip(-1e9, 1e9)
+        return protocol.Kind.LABELS, padded
+    raise ValueError(f"predict returned shape {given.shape}; return ({queries}, {ways}) or ({queries},)")
+
+
+def run_job(job: dict[str, Any], incoming: int, outgoing: int) -> None:
+    """Run one job in this process, which is shut in by now."""
+    report = Reporter(outgoing)
+    try:
+        prepare(job)
+        if job["isolation"] != "none":
+            check_sealed()
+    except BaseException as error:
+        return report.failed(protocol.Stage.LOADED, protocol.Status.CONFINE_ERROR, error)
+    if job["kind"] == "train":
+        run_training(job, report)
+    else:
+        run_task(job, incoming, report)
+
+
+def child(job: dict[str, Any], control: socket.socket, fds: list[int]) -> None:
+    """What the forked process does; never returns."""
+    code = 70
+    try:
+        control.close()
+        incoming, outgoing = tidy_descriptors(*fds)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.setsid()
+        if job["isolation"] == "strong":
+            try:
+                private_namespaces(job["limits"])
+                set_limits(job["limits"])
+                become(job["uid"])
+                seal()
+            except BaseException as error:
+                Reporter(outgoing).failed(protocol.Stage.LOADED, protocol.Status.CONFINE_ERROR, error)
+                os._exit(71)
+        run_job(job, incoming, outgoing)
+        sys.stdout.flush()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def receive(control: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """The next job and its descriptors; None at the end, an empty job to kill the running one."""
+    space = socket.CMSG_SPACE(3 * array.array("i").itemsize)
+    data, ancillary, _, _ = control.recvmsg(1 << 16, space, socket.MSG_CMSG_CLOEXEC)
+    fds: list[int] = []
+    for level, kind, payload in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            got = array.array("i")
+            got.frombytes(payload[: len(payload) - len(payload) % got.itemsize])
+            fds += list(got)
+    return (json.loads(data) if data else None), fds
+
+
+def fork_job(job: dict[str, Any], control: socket.socket, fds: list[int], home: int | None) -> int:
+    """Fork the job's child into a process namespace of its own, where root allows."""
+    if home is not None:
+        _call("unshare", _NEW_PIDS)
+    pid = os.fork()
+    if pid == 0:
+        child(job, control, fds)
+    for fd in fds:
+        os.close(fd)
+    if home is not None:
+        _call("setns", home, _NEW_PIDS)
+    return pid
+
+
+def wait_for(pid: int, control: socket.socket, group: bool) -> int:
+    """Wait until the job has ended, killing it when told to. With its first process ends its whole namespace."""
+    handle = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    poll.register(control, select.POLLIN)
+    ended = False
+    while not ended:
+        for fd, _ in poll.poll():
+            if fd == handle:
+                ended = True
+            else:
+                job, _ = receive(control)
+                if group:
+                    try:
+                        os.killpg(pid, signal.SIGKILL)
+                    except OSError:
+                        pass
+                os.kill(pid, signal.SIGKILL)
+                poll.unregister(control)
+                if job is None:
+                    os.waitpid(pid, 0)
+                    os._exit(0)
+    os.close(handle)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def serve(control: socket.socket, isolation: str) -> None:
+    """Take jobs until the socket closes."""
+    home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if isolation == "strong" else None
+    control.send(REPORT.pack(b"redy", 0))
+    while True:
+        job, fds = receive(control)
+        if job is None:
+            return
+        if not fds:
+            continue
+        if job["isolation"] == "userns":
+            control.close()
+            incoming, outgoing = tidy_descriptors(*fds)
+            set_limits(job["limits"])
+            run_job(job, incoming, outgoing)
+            sys.stdout.flush()
+            os._exit(0)
+        if job.get("together"):
+            run_job(job, fds[0], fds[1])
+            sys.path.remove(job["submission"])
+            for fd in fds:
+                os.close(fd)
+            control.send(REPORT.pack(b"done", 0))
+            continue
+        code = wait_for(fork_job(job, control, fds, home), control, group=isolation == "none")
+        control.send(REPORT.pack(b"done", code))
+
+
+def main() -> None:
+    """``child.py CONTROL_FD ISOLATION PATHS [MODULE...]``: preload the modules, then serve."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    for name in sys.argv[4:]:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            pass
+    serve(control, sys.argv[2])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The import name that starting-kit submissions use; present inside the sandbox only."""

@@ -1,0 +1,1 @@
+"""Tasks, batches and the logger of meta-training."""

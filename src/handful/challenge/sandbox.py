@@ -1,0 +1,349 @@
+"""Starting submitted code where it can reach nothing: bubblewrap in its strong form (root) or its user-namespace form.
+
+A Session is one sandbox with its mounts. Each job runs in a process of its own: as root, forked from a preloaded parent
+into fresh namespaces under an unused user; without root, in a fresh sandbox; ``none`` (one's own code) has no walls.
+"""
+
+from __future__ import annotations
+
+import array
+import functools
+import importlib.util
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from handful.challenge import child as child_program
+from handful.challenge import seccomp
+from handful.challenge.failures import Failure
+from handful.challenge.job import Job
+from handful.errors import BadInput, Missing
+
+Isolation = Literal["strong", "userns", "none"]
+PRELOAD = ("numpy", "torch", "torch.nn.functional", "torch.optim")
+_PACKAGE = Path(__file__).resolve().parents[1]
+_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL")
+_INSIDE = "/opt/handful"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a job may use. Memory is the sum over its processes; /tmp and /dev/shm come on top."""
+
+    memory_bytes: int = 8 << 30
+    tmp_bytes: int = 2 << 30
+    shm_bytes: int = 256 << 20
+    inodes: int = 20_000
+    file_bytes: int = 2 << 30
+    open_files: int = 512
+    processes: int = 128
+    address_slack: int = 16 << 30
+    saved_files: int = 200
+    saved_bytes: int = 1 << 30
+    output_bytes: int = 64 << 20
+    tail_bytes: int = 64 << 10
+
+
+@functools.cache
+def detect() -> Isolation:
+    """The strongest isolation this machine gives, or Missing in one sentence."""
+    program = shutil.which("bwrap")
+    if sys.platform != "linux" or program is None:
+        raise Missing(
+            "bubblewrap (bwrap) is not installed, so submitted code cannot be contained; install Debian's bubblewrap, "
+            "or use --trust for code of your own"
+        )
+    if not seccomp.supported():
+        raise Missing("there is no system-call filter for this processor; run submitted code on x86_64 or aarch64")
+    kind: Isolation = "strong" if os.geteuid() == 0 else "userns"
+    walls = _walls(kind, program)
+    trial = subprocess.run([*walls, "--", "/usr/bin/true"], env={}, capture_output=True, text=True, timeout=30)
+    if trial.returncode != 0:
+        raise Missing(
+            f"bubblewrap does not work here ({trial.stderr.strip()[:200]}); allow user namespaces or run as root"
+        )
+    return kind
+
+
+def missing_reason() -> str | None:
+    """Why untrusted code cannot run here, or None."""
+    try:
+        detect()
+    except Missing as error:
+        return str(error)
+    return None
+
+
+def _walls(kind: Isolation, program: str) -> list[str]:
+    """bubblewrap's arguments that do not depend on the job."""
+    walls = [program, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
+    walls += ["--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox", "--clearenv", "--cap-drop", "ALL"]
+    if kind == "userns":
+        walls += ["--unshare-user", "--uid", "65534", "--gid", "65534"]
+    else:
+        for capability in _CAPABILITIES:
+            walls += ["--cap-add", capability]
+    for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
+        if os.path.islink(name):
+            walls += ["--symlink", os.readlink(name), name]
+        elif os.path.isdir(name):
+            walls += ["--ro-bind", name, name]
+    walls += ["--ro-bind", "/usr", "/usr", "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
+    walls += ["--ro-bind-try", "/sys/devices/system/cpu", "/sys/devices/system/cpu"]
+    return [*walls, "--proc", "/proc", "--dev", "/dev"]
+
+
+@functools.cache
+def _package_folders() -> tuple[str, ...]:
+    """Where numpy and torch are installed: isolated mode does not look into a user's own site folder."""
+    found = []
+    for name in ("numpy", "torch"):
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            found.append(str(Path(spec.origin).parents[1]))
+    return tuple(dict.fromkeys(found))
+
+
+def readable_roots() -> list[Path]:
+    """The folders of this machine that submitted code can read."""
+    roots = ("/usr", sys.base_prefix, sys.prefix, *_package_folders())
+    return sorted({Path(root).resolve() for root in roots} | {_PACKAGE})
+
+
+def check_hidden(paths: list[Path]) -> None:
+    """Refuse hidden data that lie inside a folder which the sandbox shows."""
+    for path in paths:
+        for root in readable_roots():
+            if path.resolve() == root or path.resolve().is_relative_to(root):
+                raise BadInput(
+                    f"{path} lies inside {root}, which submitted code can read; move the hidden data elsewhere"
+                )
+
+
+@dataclass
+class Session:
+    """One sandbox with its mounts (inside -> outside), ready to run jobs one after another."""
+
+    isolation: Isolation
+    mounts: Mapping[str, Path]
+    limits: Limits = field(default_factory=Limits)
+    threads: int = 1
+    preload: tuple[str, ...] = PRELOAD
+    together: bool = False
+    _process: subprocess.Popen[bytes] | None = None
+    _control: socket.socket | None = None
+    _scratch: str = ""
+    _errors: Any = None
+
+    def __enter__(self) -> Session:
+        if self.isolation != "none":
+            strongest = detect()
+            if self.isolation != strongest:
+                raise Missing(
+                    f"this user can contain submitted code only in the {strongest} form, not {self.isolation}"
+                )
+        if self.together and self.isolation != "none":
+            raise ValueError("jobs share a process only without isolation")
+        if self.isolation != "userns":
+            self._launch()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def place(self, inside: str) -> str:
+        """Where a mount is for the job: its place inside, or the real one where there are no walls."""
+        return str(self.mounts[inside]) if self.isolation == "none" else inside
+
+    @property
+    def pid(self) -> int:
+        """The outermost process of the sandbox."""
+        assert self._process is not None
+        return self._process.pid
+
+    def _command(self, control: int, filter_fd: int | None) -> list[str]:
+        here = Path(child_program.__file__).resolve()
+        own = str(_PACKAGE.parent) if self.isolation == "none" else _INSIDE
+        paths = os.pathsep.join((*_package_folders(), own))
+        if self.isolation == "none":
+            return [sys.executable, "-I", str(here), str(control), "none", paths, *self.preload]
+        program = shutil.which("bwrap") or "bwrap"
+        command = _walls(self.isolation, program)
+        command += ["--size", str(self.limits.tmp_bytes), "--tmpfs", "/tmp", "--size", str(self.limits.shm_bytes)]
+        command += ["--tmpfs", "/dev/shm", "--chdir", "/tmp"]
+        roots = (sys.base_prefix, sys.prefix, *_package_folders())
+        shown = {root: root for root in roots if not Path(root).is_relative_to("/usr")}
+        shown[f"{_INSIDE}/handful"] = str(_PACKAGE)
+        shown |= {inside: str(outside) for inside, outside in self.mounts.items()}
+        for parent in sorted({str(parent) for inside in shown for parent in Path(inside).parents} - {"/"}):
+            command += ["--perms", "0755", "--dir", parent]
+        for inside, outside in shown.items():
+            command += ["--ro-bind", outside, inside]
+        for name, value in self.environment().items():
+            command += ["--setenv", name, value]
+        if filter_fd is not None:
+            command += ["--seccomp", str(filter_fd)]
+        program_inside = f"{_INSIDE}/handful/challenge/child.py"
+        command += ["--remount-ro", "/", "--", sys.executable, "-I", program_inside, str(control)]
+        return [*command, self.isolation, paths, *self.preload]
+
+    def environment(self) -> dict[str, str]:
+        """The whole environment of submitted code."""
+        threads = str(self.threads)
+        home = self._scratch or "/tmp"
+        return {
+            **dict.fromkeys(("HOME", "TMPDIR"), home),
+            **dict.fromkeys(("USER", "LOGNAME"), "sandbox"),
+            **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads),
+            "LANG": "C.UTF-8",
+            "PATH": "/usr/bin:/bin",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONHASHSEED": "0",
+        }
+
+    def _launch(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        passed = [theirs.fileno()]
+        filter_fd = None
+        if self.isolation == "none":
+            self._scratch = self._scratch or tempfile.mkdtemp(prefix="handful-trusted-")
+        if self.isolation == "userns":
+            filter_fd = os.memfd_create("filter", 0)
+            os.write(filter_fd, seccomp.build())
+            os.lseek(filter_fd, 0, os.SEEK_SET)
+            passed.append(filter_fd)
+        self._errors = tempfile.TemporaryFile()
+        try:
+            self._process = subprocess.Popen(
+                self._command(theirs.fileno(), filter_fd),
+                stdin=subprocess.DEVNULL,
+                stdout=self._errors,
+                stderr=self._errors,
+                env=self.environment() if self.isolation == "none" else {},
+                pass_fds=passed,
+                start_new_session=True,
+                cwd=self._scratch or "/",
+            )
+        finally:
+            theirs.close()
+            if filter_fd is not None:
+                os.close(filter_fd)
+        self._control = ours
+        if self._report(60.0)[0] != b"redy":
+            raise self._broken("did not start")
+
+    def _broken(self, what: str) -> Failure:
+        self._errors.seek(0)
+        said = self._errors.read()[-2000:].decode("utf-8", "replace")
+        self.close()
+        return Failure("PLATFORM", "start", f"the sandbox {what}: {said.strip()}")
+
+    def _report(self, patience: float) -> tuple[bytes, int]:
+        assert self._control is not None
+        self._control.settimeout(patience)
+        try:
+            data = self._control.recv(child_program.REPORT.size)
+        except (TimeoutError, OSError):
+            data = b""
+        if len(data) != child_program.REPORT.size:
+            return b"gone", 0
+        word, code = child_program.REPORT.unpack(data)
+        return word, code
+
+    def run(self, kind: str, seed: int, **paths: str) -> Job:
+        """Start a job (``train`` or ``task``) and give the evaluator's end of its pipes."""
+        if self.isolation == "userns":
+            self._launch()
+        assert self._control is not None
+        save = os.path.join(tempfile.mkdtemp(dir=self._scratch), "save") if self._scratch else "/tmp/save"
+        job = {
+            "kind": kind,
+            "isolation": self.isolation,
+            "together": self.together,
+            "uid": 1_000_000_000 + secrets.randbelow(1_000_000_000),
+            "seed": seed,
+            "threads": self.threads,
+            "environment": self.environment(),
+            "limits": asdict(self.limits),
+            "kit": str(_PACKAGE / "challenge/kit") if self.isolation == "none" else f"{_INSIDE}/handful/challenge/kit",
+            "packages": [str(_PACKAGE.parent) if self.isolation == "none" else _INSIDE],
+            "save": save,
+            **paths,
+        }
+        to_read, to_write = os.pipe2(os.O_CLOEXEC)
+        from_read, from_write = os.pipe2(os.O_CLOEXEC)
+        log_read, log_write = os.pipe2(os.O_CLOEXEC)
+        theirs = array.array("i", [to_read, from_write, log_write])
+        try:
+            self._control.settimeout(10.0)
+            self._control.sendmsg([json.dumps(job).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, theirs)])
+        except OSError as error:
+            for fd in (to_write, from_read, log_read):
+                os.close(fd)
+            raise self._broken("took no job") from error
+        finally:
+            for fd in theirs:
+                os.close(fd)
+        return Job(self, to_write, from_read, log_read)
+
+    def end_job(self) -> int:
+        """Kill what is left of the running job and give its exit code (negative: the signal)."""
+        if self._process is None or self._control is None:
+            return 0
+        if self.isolation == "userns":
+            try:
+                code = self._process.wait(0.2)
+            except subprocess.TimeoutExpired:
+                code = -int(signal.SIGKILL)
+            self._stop()
+            return 128 - code if code > 128 else code
+        if not self.together:
+            try:
+                self._control.send(b"{}")
+            except OSError:
+                pass
+        word, code = self._report(20.0)
+        if word != b"done":
+            raise self._broken("lost its parent process")
+        return code
+
+    def wait_job(self, patience: float) -> int | None:
+        """The exit code of a job that ends by itself within ``patience`` seconds, else None."""
+        if self.isolation == "userns":
+            assert self._process is not None
+            try:
+                code = self._process.wait(patience)
+            except subprocess.TimeoutExpired:
+                return None
+            self._stop()
+            return 128 - code if code > 128 else code
+        word, code = self._report(patience)
+        return code if word == b"done" else None
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def close(self) -> None:
+        """End the sandbox with everything in it."""
+        self._stop()
+        if self._errors is not None:
+            self._errors.close()
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = ""

@@ -1,0 +1,131 @@
+"""Scores of a challenge run: one row a task, estimates by data set, ways and shots, the files a participant gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from handful.challenge.evaluate import Row
+from handful.data.store import write_atomically
+from handful.errors import BadInput
+from handful.metrics.base import Estimate, mean_interval
+
+SCORE = "normalised"
+_SCHEMA = {
+    "repeat": pl.Int64,
+    "task": pl.Int64,
+    "ways": pl.Int64,
+    "shots": pl.Int64,
+    "dataset": pl.String,
+    "queries": pl.Int64,
+    "accuracy": pl.Float64,
+    "balanced": pl.Float64,
+    "normalised": pl.Float64,
+}
+
+
+def frame_of(repeats: Iterable[list[Row]]) -> pl.DataFrame:
+    """One row a task; ``repeat`` is the number of the seed."""
+    rows = [{"repeat": i, **vars(row)} for i, repeat in enumerate(repeats) for row in repeat]
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def estimate(frame: pl.DataFrame) -> Estimate:
+    """Mean normalised accuracy with its 95% interval over tasks."""
+    return mean_interval(frame[SCORE].to_numpy())
+
+
+def by(frame: pl.DataFrame, key: str) -> dict[str, Estimate]:
+    """Estimates by data set, ways or shots, in order."""
+    parts = sorted(frame.group_by(key), key=lambda part: part[0])
+    return {str(values[0]): estimate(part) for values, part in parts}
+
+
+def repeats(frame: pl.DataFrame) -> list[Estimate]:
+    """The estimate of each seed."""
+    return list(by(frame, "repeat").values())
+
+
+def final_score(frame: pl.DataFrame) -> Estimate:
+    """The seed with the lowest mean counts."""
+    return min(repeats(frame), key=lambda estimate: estimate.value)
+
+
+def summary(frame: pl.DataFrame, seconds: float | None = None) -> dict[str, Any]:
+    """Everything that scores.json holds."""
+    worst = final_score(frame)
+    out: dict[str, Any] = {"metric": "normalised accuracy", "score": worst.value, "interval": [worst.low, worst.high]}
+    out["seeds"] = [each.as_dict() for each in repeats(frame)]
+    out["overall"] = estimate(frame).as_dict()
+    for key in ("dataset", "ways", "shots"):
+        out[f"by_{key}"] = {name: each.as_dict() for name, each in by(frame, key).items()}
+    if seconds is not None:
+        out["seconds"] = seconds
+    return out
+
+
+def scores_text(frame: pl.DataFrame, seconds: float) -> str:
+    """The lines of the starting kit's scores.txt; data sets go by number, in the order of their names."""
+    lines = [f"overall_score: {final_score(frame).value}"]
+    lines += [f"dataset_{i}: {each.value}" for i, each in enumerate(by(frame, "dataset").values(), 1)]
+    numbers = sorted(by(frame, "ways").items(), key=lambda item: int(item[0]))
+    lines += [f"{ways}_ways_normalized_accuracy: {each.value}" for ways, each in numbers]
+    numbers = sorted(by(frame, "shots").items(), key=lambda item: int(item[0]))
+    lines += [f"{shots}_shot_normalized_accuracy: {each.value}" for shots, each in numbers]
+    return "\n".join([*lines, f"duration: {seconds}"]) + "\n"
+
+
+def write(frame: pl.DataFrame, folder: Path, seconds: float, title: str) -> dict[str, Any]:
+    """Write tasks.parquet, scores.json, scores.txt and the page results.html; give what scores.json holds."""
+    from handful.challenge.results import results_page
+
+    facts = summary(frame, seconds)
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(facts, indent=1) + "\n"
+    write_atomically(folder / "tasks.parquet", lambda t: frame.write_parquet(t))
+    write_atomically(folder / "scores.json", lambda t: t.write_text(text, encoding="utf-8"))
+    write_atomically(folder / "scores.txt", lambda t: t.write_text(scores_text(frame, seconds), encoding="utf-8"))
+    page = results_page(frame, title)
+    write_atomically(folder / "results.html", lambda t: t.write_text(page, encoding="utf-8"))
+    return facts
+
+
+def difficulty(worst: Mapping[str, float], best: Mapping[str, float]) -> pl.DataFrame:
+    """Each data set's difficulty: worst baseline + modelling + intrinsic = 1 (metadl, section 4.3 and Figure 3).
+
+    Modelling difficulty is what separates the best baseline from the worst, intrinsic difficulty what the best one lacks.
+    """
+    if set(worst) != set(best):
+        odd = sorted(set(worst) ^ set(best))[0]
+        raise BadInput(f"data set {odd!r} has been scored for one baseline only; run both on the same data sets")
+    rows = [
+        {"dataset": name, "worst": worst[name], "modelling": best[name] - worst[name], "intrinsic": 1 - best[name]}
+        for name in sorted(worst)
+    ]
+    return pl.DataFrame(
+        rows, schema={"dataset": pl.String, "worst": pl.Float64, "modelling": pl.Float64, "intrinsic": pl.Float64}
+    )
+
+
+def average_ranks(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Ranks within each data set, averaged over data sets, as NeurIPS 2021 ranked; equal scores share their mean rank.
+
+    ``scores`` is entrant -> data set -> score; entrants must have been scored on the same data sets.
+    """
+    from scipy.stats import rankdata
+
+    entrants = list(scores)
+    if not entrants:
+        return {}
+    datasets = sorted(scores[entrants[0]])
+    for entrant in entrants:
+        if sorted(scores[entrant]) != datasets:
+            raise BadInput(f"{entrant} was not scored on the same data sets as {entrants[0]}; ranks need the same ones")
+    table = np.array([[scores[entrant][name] for name in datasets] for entrant in entrants])
+    ranks = np.stack([rankdata(-table[:, i], method="average") for i in range(len(datasets))], 1)
+    return {entrant: float(ranks[i].mean()) for i, entrant in enumerate(entrants)}

@@ -1,0 +1,160 @@
+"""Where a challenge's data come from: collections of data sets, as training folders and as hidden tasks."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from handful.challenge.evaluate import HiddenTask, write_training
+from handful.challenge.spec import PHASES, Challenge
+from handful.data.collection import Collection, Part
+from handful.errors import BadInput, Infeasible
+from handful.tasks.anyway import AnyWay
+
+
+def open_data(where: Path, size: int, state: Path) -> Collection:
+    """The collection in a folder: packed already, or data sets in Meta-Album's layout, packed once into ``state``."""
+    from handful.data.opening import open_collection
+    from handful.data.pack import pack
+    from handful.data.sources import open_source
+
+    if (where / "card.json").is_file():
+        collection = open_collection(str(where))
+    else:
+        if not where.exists():
+            raise BadInput(f"there are no data in {where}; put the phase's data sets there")
+        mark = hashlib.sha256(f"{open_source(where).fingerprint()}/{size}".encode()).hexdigest()[:16]
+        target = state / "packed" / mark
+        if not (target / "card.json").is_file():
+            pack(where, target, "meta-album", size=size, name=where.name)
+        collection = open_collection(str(target))
+    if collection.card.kind != "images" or collection.card.shape != (size, size, 3):
+        raise BadInput(
+            f"{where} holds {collection.card.kind} of {collection.card.shape}; this challenge needs RGB of {size}"
+        )
+    return collection
+
+
+@dataclass(frozen=True)
+class CollectionSource:
+    """Hidden tasks from a part of a collection, by the library's any-way rule within one data set at a time."""
+
+    part: Part
+    ways: tuple[int, int]
+    shots: tuple[int, int]
+    queries: int
+
+    @cached_property
+    def _rules(self) -> dict[str, AnyWay]:
+        of_class, names = self.part.datasets
+        rules = {}
+        for number, name in enumerate(names):
+            keep = of_class[self.part.classes] == number
+            rules[name] = AnyWay(self.part.where(keep, name), self.ways, self.shots, self.queries)
+        return rules
+
+    def check(self) -> None:
+        """Raise Infeasible, naming the data set, if its tasks cannot be drawn."""
+        for rule in self._rules.values():
+            rule.check()
+
+    def datasets(self) -> list[str]:
+        """Names of the data sets."""
+        return sorted(self._rules)
+
+    def draw(self, dataset: str, seed: int, i: int) -> HiddenTask:
+        """The i-th task of a data set, pixels read."""
+        rule = self._rules[dataset]
+        episode = rule.draw(seed, i)
+        read = rule.part.collection.read
+        ways, shots = episode.shape[0], episode.shots
+        support, query = read(episode.support), read(episode.query)
+        return HiddenTask(dataset, ways, shots, support, episode.support_labels, query, episode.query_labels)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One meta-training and the tasks that test it: all data sets together, or one at a time."""
+
+    name: str
+    train: Path
+    source: CollectionSource
+
+
+def _as_sets(part: Part) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    of_class, names = part.datasets
+    sets = {}
+    for number, name in enumerate(names):
+        rows = np.flatnonzero(of_class[part.classes] == number)
+        _, labels = np.unique(part.classes[rows], return_inverse=True)
+        sets[name] = (part.collection.read(part.rows[rows]), labels)
+    return sets
+
+
+def _training(part: Part, state: Path, valid: Part | None = None) -> Path:
+    text = part.id + (valid.id if valid is not None else "")
+    folder = state / "training" / hashlib.sha256(text.encode()).hexdigest()[:16]
+    if folder.is_dir():
+        return folder
+    sets = _as_sets(part)
+    held = {}
+    if valid is not None:
+        held = {f"{name} (validation)": values for name, values in _as_sets(valid).items()}
+    return write_training({**sets, **held}, folder, frozenset(held))
+
+
+def split_classes(part: Part, train: float, valid: float, seed: int) -> dict[str, np.ndarray]:
+    """Rows of a part by class: fractions of each data set's classes for training and validation, the rest for testing."""
+    of_class, names = part.datasets
+    where = np.full(part.n_classes, 2)
+    for number in range(len(names)):
+        classes = np.flatnonzero(of_class == number)
+        order = np.random.default_rng([seed, number]).permutation(classes)
+        first, second = round(train * len(order)), round((train + valid) * len(order))
+        where[order[:first]], where[order[first:second]] = 0, 1
+    return {name: where[part.classes] == i for i, name in enumerate(("train", "valid", "test"))}
+
+
+@dataclass(frozen=True)
+class Data:
+    """The data of a challenge: ``root`` holds challenge.toml, ``state`` what is made from the data."""
+
+    challenge: Challenge
+    root: Path
+    state: Path
+
+    def where(self, phase: str) -> Path:
+        """The folder of a phase's data."""
+        return (self.root / self.challenge.phases[phase].data).resolve()  # type: ignore[index]
+
+    def collection(self, phase: str, now: str) -> Collection:
+        """Open a phase's data, unless that phase has not begun."""
+        if PHASES.index(phase) > PHASES.index(now):
+            raise BadInput(f"the {phase} data are not read in the {now} phase")
+        return open_data(self.where(phase), self.challenge.image_size, self.state)
+
+    def stages(self, phase: str, now: str, seed: int) -> list[Stage]:
+        """What a submission is trained and tested on in ``phase``."""
+        tasks, protocol = self.challenge.tasks, self.challenge.protocol
+        hidden = self.collection(phase, now).whole
+        if protocol.kind == "cross-domain":
+            train = self.collection("public", now).whole
+            source = CollectionSource(hidden, tasks.ways, tasks.shots, tasks.queries)
+            source.check()
+            return [Stage("all", _training(train, self.state), source)]
+        stages = []
+        of_class, names = hidden.datasets
+        for number, name in enumerate(names):
+            one = hidden.where(of_class[hidden.classes] == number, name)
+            masks = split_classes(one, protocol.train, protocol.valid, seed)
+            parts = {key: one.where(mask, key) for key, mask in masks.items() if mask.any()}
+            if "test" not in parts or "train" not in parts:
+                raise Infeasible(f"data set {name!r} has too few classes to be split for training and testing")
+            source = CollectionSource(parts["test"], tasks.ways, tasks.shots, tasks.queries)
+            source.check()
+            stages.append(Stage(name, _training(parts["train"], self.state, parts.get("valid")), source))
+        return stages

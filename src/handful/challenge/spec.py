@@ -1,0 +1,349 @@
+"""challenge.toml: everything an organiser decides, checked with file and line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from handful.challenge.evaluate import Times
+from handful.challenge.sandbox import Limits
+from handful.errors import BadInput
+
+PHASES = ("public", "feedback", "final")
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
+Range = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TaskSpec(_Strict):
+    """Any-way any-shot tasks; the defaults are Cross-Domain MetaDL's."""
+
+    ways: Range = (2, 20)
+    shots: Range = (1, 20)
+    queries: int = Field(default=20, ge=1, le=100)
+
+    @field_validator("ways", "shots")
+    @classmethod
+    def _ordered(cls, value: tuple[int, int]) -> tuple[int, int]:
+        if value[0] > value[1]:
+            raise ValueError("the first number must not be larger than the second")
+        return value
+
+    @model_validator(mode="after")
+    def _enough(self) -> TaskSpec:
+        if self.ways[0] < 2:
+            raise ValueError("ways must be at least 2")
+        return self
+
+
+class PhaseSpec(_Strict):
+    """One phase: its data, how much is asked, how long a run may take, how much is told."""
+
+    data: str
+    tasks_per_dataset: int = Field(default=100, ge=1, le=100_000)
+    hours: float = Field(default=5.0, gt=0)
+    seeds: int = Field(default=1, ge=1, le=10)
+    log: Literal["full", "tail", "code"] = "tail"
+    begins: str = ""
+    ends: str = ""
+
+
+class LeagueSpec(_Strict):
+    """One ranking. ``baseline`` is the feedback score that opens the final; ``members`` what every team member must be."""
+
+    name: Name
+    title: str = ""
+    baseline: float = Field(default=0.0, ge=-1, le=1)
+    pretrained: bool = True
+    members: str = ""
+
+
+class QuotaSpec(_Strict):
+    """Scored runs count; faults of the platform do not; a participant's own failures have a larger cap of their own."""
+
+    per_day: int = Field(default=2, ge=1)
+    total: int = Field(default=100, ge=1)
+    failures_per_day: int = Field(default=20, ge=1)
+    failures_total: int = Field(default=500, ge=1)
+    compute_hours: float = Field(default=500.0, gt=0)
+
+
+class LimitSpec(_Strict):
+    """What a run may use."""
+
+    memory_mb: int = Field(default=16_384, ge=256)
+    tmp_mb: int = Field(default=2_048, ge=1)
+    upload_mb: int = Field(default=500, ge=1)
+    saved_mb: int = Field(default=1_024, ge=1)
+    processes: int = Field(default=128, ge=4)
+    threads: int = Field(default=1, ge=1, le=256)
+    load_seconds: float = Field(default=60, gt=0)
+    train_hours: float = Field(default=5.0, gt=0)
+    save_seconds: float = Field(default=120, gt=0)
+    fit_seconds: float = Field(default=120, gt=0)
+    predict_seconds: float = Field(default=120, gt=0)
+
+    def limits(self) -> Limits:
+        """For the sandbox."""
+        return Limits(
+            memory_bytes=self.memory_mb << 20,
+            tmp_bytes=self.tmp_mb << 20,
+            saved_bytes=self.saved_mb << 20,
+            processes=self.processes,
+        )
+
+    def times(self, hours: float) -> Times:
+        """For the evaluator's clock, given the hours of a whole run."""
+        return Times(
+            load=self.load_seconds,
+            train=self.train_hours * 3600,
+            save=self.save_seconds,
+            fit=self.fit_seconds,
+            predict=self.predict_seconds,
+            total=hours * 3600,
+        )
+
+
+def _leagues() -> tuple[LeagueSpec, ...]:
+    everyone = "every member of the team"
+    return (
+        LeagueSpec(name="free-style", title="Free-style", baseline=0.587),
+        LeagueSpec(name="meta-learning", title="Meta-learning", baseline=0.361, pretrained=False),
+        LeagueSpec(
+            name="new-in-ml", title="New in ML", baseline=0.361, members=f"{everyone} has fewer than ten papers"
+        ),
+        LeagueSpec(name="women", title="Women", baseline=0.361, members=f"{everyone} is a woman"),
+        LeagueSpec(
+            name="rare-country",
+            title="Rarely represented countries",
+            baseline=0.361,
+            members=f"{everyone} lives in one",
+        ),
+    )
+
+
+class Protocol(_Strict):
+    """``cross-domain``: train on the public data sets. ``within-domain``: split each data set's classes."""
+
+    kind: Literal["cross-domain", "within-domain"] = "cross-domain"
+    train: float = Field(default=0.7, gt=0, lt=1)
+    valid: float = Field(default=0.15, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _room(self) -> Protocol:
+        if self.train + self.valid >= 1:
+            raise ValueError("train and valid must leave classes for the test")
+        return self
+
+
+class Challenge(_Strict):
+    """A challenge as its file describes it."""
+
+    name: Name
+    title: str = Field(min_length=1, max_length=120)
+    text: str = ""
+    image_size: int = Field(default=128, ge=8, le=1024)
+    tasks: TaskSpec = TaskSpec()
+    protocol: Protocol = Protocol()
+    phases: dict[Literal["public", "feedback", "final"], PhaseSpec]
+    leagues: tuple[LeagueSpec, ...] = Field(default_factory=_leagues, min_length=1)
+    quota: QuotaSpec = QuotaSpec()
+    limits: LimitSpec = LimitSpec()
+    ranking: Literal["score", "ranks"] = "score"
+    fact_sheet: tuple[str, ...] = (
+        "method",
+        "pre-trained weights",
+        "external data",
+        "hardware and time",
+        "code licence",
+    )
+    scrutiny_days: int = Field(default=14, ge=0)
+
+    @field_validator("phases")
+    @classmethod
+    def _all_phases(cls, value: dict[str, PhaseSpec]) -> dict[str, PhaseSpec]:
+        missing = [phase for phase in PHASES if phase not in value]
+        if missing:
+            raise ValueError(f"the phase {missing[0]} is missing; add [phases.{missing[0]}]")
+        places = [value[phase].data for phase in PHASES]
+        if len(set(places)) < len(places):
+            raise ValueError("two phases use the same data; each phase needs data of its own")
+        return value
+
+    @field_validator("leagues")
+    @classmethod
+    def _unique(cls, value: tuple[LeagueSpec, ...]) -> tuple[LeagueSpec, ...]:
+        names = [league.name for league in value]
+        if len(set(names)) < len(names):
+            raise ValueError("two leagues have the same name")
+        return value
+
+    def league(self, name: str) -> LeagueSpec:
+        """One league by name."""
+        for league in self.leagues:
+            if league.name == name:
+                return league
+        raise BadInput(f"there is no league {name!r}; known: {', '.join(league.name for league in self.leagues)}")
+
+
+def line_of(text: str, path: tuple[Any, ...]) -> int:
+    """The line of challenge.toml on which a key (or, failing that, its table) stands."""
+    table: list[Any] = []
+    counts: dict[str, int] = {}
+    best, best_line = 0, 1
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip().replace('"', "", 2) if line.strip().startswith(('"', "[")) else line.strip()
+        if match := re.match(r"^\[\[([\w.\-]+)\]\]", stripped):
+            counts[match.group(1)] = counts.get(match.group(1), -1) + 1
+            here = table = [*match.group(1).split("."), counts[match.group(1)]]
+        elif match := re.match(r"^\[([\w.\-]+)\]", stripped):
+            here = table = match.group(1).split(".")
+        elif match := re.match(r"^([\w.\-]+)\s*=", stripped):
+            here = [*table, *match.group(1).split(".")]
+        else:
+            continue
+        shared = _shared(here, path)
+        if shared > best and shared in (len(here), len(path)):
+            best, best_line = shared, number
+    return best_line
+
+
+def _shared(one: list[Any], two: tuple[Any, ...]) -> int:
+    count = 0
+    for a, b in zip(one, two, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count
+
+
+def read(path: Path) -> Challenge:
+    """Read and check a challenge's file; what is wrong is named with file and line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read ({error.strerror}); make one with: handful challenge new") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from error
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path}: {error}; repair that line") from error
+    try:
+        return Challenge.model_validate(values)
+    except ValidationError as error:
+        raise BadInput(_sentence(path, text, error)) from error
+
+
+def _sentence(path: Path, text: str, error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = tuple(first["loc"])
+    line = line_of(text, where)
+    key = ".".join(str(part) for part in where) or "the file"
+    if first["type"] == "extra_forbidden":
+        from handful.errors import nearest
+
+        return f"{path}, line {line}: {key} is not a setting; {nearest(str(where[-1]), _known(where[:-1]))}"
+    problem = first["msg"].removeprefix("Value error, ")
+    return f"{path}, line {line}: {key}: {problem[0].lower() + problem[1:]}"
+
+
+def _known(where: tuple[Any, ...]) -> list[str]:
+    model: Any = Challenge
+    tables = {"tasks": TaskSpec, "protocol": Protocol, "phases": PhaseSpec, "leagues": LeagueSpec, "quota": QuotaSpec}
+    tables["limits"] = LimitSpec
+    if where:
+        model = tables.get(str(where[0]), Challenge)
+    return list(model.model_fields)
+
+
+TEMPLATE = """\
+name = "{name}"
+title = "{title}"
+text = "Learn any task from a few images: 2 to 20 classes, 1 to 20 examples of each, from data sets you have not seen."
+image_size = 128
+# score: mean normalised accuracy over all tasks; ranks: ranks by data set, averaged (as at NeurIPS 2021)
+ranking = "score"
+scrutiny_days = 14
+
+[tasks]
+ways = [2, 20]
+shots = [1, 20]
+queries = 20
+
+[protocol]
+# cross-domain: meta-train on the public data sets, meta-test on others.
+# within-domain: split the classes of each data set into train, valid and test.
+kind = "cross-domain"
+
+# A folder (or packed collection) of data sets in Meta-Album's layout for each phase.
+# The final data are not read before the final phase has begun.
+[phases.public]
+data = "data/public"
+log = "full"
+
+[phases.feedback]
+data = "data/feedback"
+tasks_per_dataset = 100
+hours = 5
+log = "tail"
+
+[phases.final]
+data = "data/final"
+tasks_per_dataset = 600
+hours = 9
+seeds = 3
+log = "code"
+
+[quota]
+per_day = 2
+total = 100
+failures_per_day = 20
+failures_total = 500
+compute_hours = 500
+
+[limits]
+memory_mb = 16384
+processes = 128
+threads = 1
+load_seconds = 60
+train_hours = 5
+fit_seconds = 120
+predict_seconds = 120
+
+[[leagues]]
+name = "free-style"
+title = "Free-style"
+baseline = 0.587
+
+[[leagues]]
+name = "meta-learning"
+title = "Meta-learning"
+baseline = 0.361
+pretrained = false
+
+[[leagues]]
+name = "new-in-ml"
+title = "New in ML"
+baseline = 0.361
+members = "every member of the team has fewer than ten machine-learning papers"
+
+[[leagues]]
+name = "women"
+title = "Women"
+baseline = 0.361
+members = "every member of the team is a woman"
+
+[[leagues]]
+name = "rare-country"
+title = "Rarely represented countries"
+baseline = 0.361
+members = "every member of the team is from a country outside the ten most represented"
+"""

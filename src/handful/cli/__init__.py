@@ -1,0 +1,104 @@
+"""The command line: one file a verb, loaded when it is called.
+
+Errors that a user can act on are one line on stderr and exit code 2; anything else is a bug and shows its traceback.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import sys
+
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, os.environ.get("HANDFUL_THREADS", "1"))
+
+import typer
+from typer.core import TyperGroup
+
+from handful.errors import HandfulError
+
+# verb -> (module with `app` or a function of the verb's name, one line of help)
+VERBS: dict[str, tuple[str, str]] = {
+    "demo": ("handful.cli.demo", "Run every setting on the embedded world and write a page to look at."),
+    "ls": ("handful.cli.ls", "List methods, rules, nets, metrics, importers, recipes, diagnoses."),
+    "data": ("handful.cli.data", "Pack, check, describe, split and show collections."),
+    "tasks": ("handful.cli.tasks", "Draw tasks, picture them, save and replay them."),
+    "train": ("handful.cli.train", "Meta-train a method and save a model folder."),
+    "eval": ("handful.cli.eval", "Evaluate a method or a model on tasks from a collection."),
+    "run": ("handful.cli.run", "Run a recipe: a table with reported numbers beside measured ones."),
+    "compare": ("handful.cli.compare", "Compare two runs on the same tasks, paired."),
+    "zero-shot": ("handful.cli.zero_shot", "Audit, build and run zero-shot benchmarks."),
+    "challenge": ("handful.cli.challenge", "Competitions with code submissions."),
+    "rlcl": ("handful.cli.rlcl", "Build and describe collections for compositional tasks."),
+    "audit": ("handful.cli.audit", "Ask what a benchmark's score will really mean."),
+}
+
+
+class Lazy(TyperGroup):
+    """Loads a verb's module when the verb is used, so that `handful --help` imports nothing heavy."""
+
+    def list_commands(self, ctx):  # type: ignore[no-untyped-def]
+        return list(VERBS)
+
+    def get_command(self, ctx, name):  # type: ignore[no-untyped-def]
+        if name not in VERBS:
+            from handful.errors import nearest
+
+            raise typer.BadParameter(f"no verb {name!r}; {nearest(name, VERBS)}")
+        module = importlib.import_module(VERBS[name][0])
+        command = typer.main.get_command(module.app)
+        command.name = name
+        command.short_help = VERBS[name][1]
+        return command
+
+    def format_commands(self, ctx, formatter):  # type: ignore[no-untyped-def]
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, text) for name, (_, text) in VERBS.items()])
+
+
+app = typer.Typer(
+    cls=Lazy, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    ctx: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+) -> None:
+    """handful: how good is my method, and is my benchmark honest?
+
+    Example: handful eval nearest-centroid world --ways 5 --shots 1 --tasks 600
+    """
+    if version:
+        from handful._version import __version__
+
+        print(__version__)
+        raise typer.Exit()
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of the console script."""
+    try:
+        app(args=arguments, standalone_mode=True)
+    except HandfulError as error:
+        _end(str(error))
+    except KeyboardInterrupt:
+        _end("stopped by the keyboard; what was finished is kept, the same command goes on from there")
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _end("the disk is full; free some space and run the same command again")
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            _end(f"{error.filename or 'a file'} cannot be written or read ({error.strerror}); check its permissions")
+        raise
+
+
+def _end(sentence: str) -> None:
+    print(f"handful: {' '.join(sentence.split())}", file=sys.stderr)
+    sys.exit(2)

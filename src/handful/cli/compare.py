@@ -1,0 +1,33 @@
+"""handful compare"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from handful.cli.options import Json, emit
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(help="A run's folder.")],
+    second: Annotated[Path, typer.Argument(help="Another run's folder, on the same tasks.")],
+    metric: Annotated[str | None, typer.Option("--metric", help="Column to compare.")] = None,
+    json: Json = False,
+) -> None:
+    """Difference of two runs on the same tasks, with its interval and a sign-flip test.
+
+    Example: handful compare runs/protonet runs/matchingnet
+    """
+    from handful.runs import Run
+
+    a, b = Run.open(first), Run.open(second)
+    result = a.compare(b, metric)
+    if json:
+        emit({"first": a.method, "second": b.method, "p": result.p, "tie": result.tie, **result.difference.as_dict()})
+        return
+    print(f"{a.method} {a.estimate(metric)}; {b.method} {b.estimate(metric)}; difference {result}")

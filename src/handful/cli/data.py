@@ -1,0 +1,288 @@
+"""handful data"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from handful.cli.options import Json, Scheme, emit, parse_settings
+from handful.errors import BadInput
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+Place = Annotated[str, typer.Argument(help="Packed folder, world:..., or a folder or zip of images.")]
+As = Annotated[
+    str,
+    typer.Option(
+        "--as", help="Layout: folders, meta-album, concept-context, omniglot, csv, ... (handful ls importers)."
+    ),
+]
+Settings = Annotated[list[str] | None, typer.Option("--set", "-s", help="Option of the importer, key=value.")]
+Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Decoding processes; all cores by default.")]
+File = Annotated[Path | None, typer.Option("--split-file", help="JSON, CSV or folder of .txt that names the classes.")]
+Fractions = Annotated[
+    str | None, typer.Option("--fractions", help="Train, valid, test, such as 0.64,0.16,0.2 (by fraction or by count).")
+]
+SplitSeed = Annotated[int, typer.Option("--seed", help="Seed of a split by fraction.")]
+On = Annotated[
+    str | None, typer.Option("--on", help="Columns kept together, such as alphabet or dataset; the class by default.")
+]
+
+
+@app.callback()
+def _data() -> None:
+    """Pack, check, describe, split and show collections."""
+
+
+@app.command()
+def pack(
+    source: Annotated[Path, typer.Argument(help="Folder or zip of images.")],
+    target: Annotated[Path, typer.Argument(help="Folder for the packed collection.")],
+    layout: As = "auto",
+    size: Annotated[int | None, typer.Option("--size", help="Side of the images in pixels.")] = None,
+    grey: Annotated[bool | None, typer.Option("--grey/--colour", help="One channel, or three.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the collection; the source's by default.")] = None,
+    version: Annotated[str, typer.Option("--data-version", help="Version to put on the card.")] = "1",
+    licence: Annotated[str | None, typer.Option("--licence", help="Licence to put on the card.")] = None,
+    settings: Settings = None,
+    split_by: Annotated[str | None, typer.Option("--split-by", help="fraction, count or file.")] = None,
+    split_file: File = None,
+    fractions: Fractions = None,
+    seed: SplitSeed = 0,
+    on: On = None,
+    scheme: Annotated[str | None, typer.Option("--scheme", help="Name of the new split scheme.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave unreadable files out.")] = False,
+    workers: Workers = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a packed collection that is there.")] = False,
+    json: Json = False,
+) -> None:
+    """Pack a folder or zip of images into a collection.
+
+    Example: handful data pack photos/ packed/photos --as folders --size 84 --split-by fraction --seed 0
+    """
+    with _whole_or_nothing(target):
+        from handful.data.pack import pack as pack_images
+
+        done = pack_images(
+            source,
+            target,
+            layout,
+            size=size,
+            grey=grey,
+            name=name,
+            version=version,
+            licence=licence,
+            split=_rule(split_by, split_file, fractions, seed, on, scheme),
+            skip_bad=skip_bad,
+            workers=workers,
+            force=force,
+            options=parse_settings(settings),
+        )
+    if json:
+        skipped = [{"file": file, "reason": reason} for file, reason in done.skipped]
+        emit({**_card(done.collection), "skipped": skipped, "notes": done.notes, "seconds": round(done.seconds, 2)})
+        return
+    print(f"{done.collection.id}: {len(done.collection)} images in {target}, {done.seconds:.1f} s")
+    for note in done.notes:
+        print(note)
+
+
+@app.command()
+def check(
+    place: Place,
+    layout: As = "auto",
+    settings: Settings = None,
+    workers: Workers = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Leave with 2 also if splits share images or classes.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Look for unreadable files, exact copies and shared classes; say which tasks fit. Faults leave with exit code 2.
+
+    Example: handful data check packed/photos
+    """
+    from handful.data.check import check as check_place
+
+    found = check_place(place, layout, workers=workers, options=parse_settings(settings))
+    failed = not found.ok or (strict and any(f.kind == "leak" for f in found.findings))
+    if json:
+        frames = ("unreadable", "duplicates", "overlaps", "sizes", "feasible")
+        facts: dict[str, Any] = {"name": found.name, "images": found.images, "classes": found.classes, "ok": not failed}
+        facts["findings"] = [{"kind": f.kind, "sentence": f.sentence} for f in found.findings]
+        emit(facts | {n: getattr(found, n).to_dicts() for n in frames})
+    else:
+        print(found)
+    if failed:
+        raise typer.Exit(2)
+
+
+@app.command()
+def stats(
+    place: Place,
+    scheme: Scheme = None,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Draw concept x context counts (png, svg, pdf).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the tables as CSV.")] = None,
+    json: Json = False,
+) -> None:
+    """Count images by split, class, data set and context.
+
+    Example: handful data stats packed/pacs --figure pacs.png
+    """
+    from handful.data.opening import open_collection
+    from handful.data.stats import heat_map, save_figure
+    from handful.data.stats import stats as count
+
+    counts = count(open_collection(place), scheme)
+    if figure is not None:
+        save_figure(heat_map(counts), figure)
+    if out is not None:
+        counts.save(out)
+    if json:
+        emit({"name": counts.name, "scheme": counts.scheme} | {n: f.to_dicts() for n, f in counts.frames.items()})
+        return
+    for title, frame in counts.frames.items():
+        print(f"\n{title}")
+        _print(frame)
+
+
+@app.command()
+def split(
+    place: Annotated[Path, typer.Argument(help="Packed folder.")],
+    by: Annotated[str, typer.Option("--by", help="fraction, count or file.")] = "fraction",
+    split_file: File = None,
+    fractions: Fractions = None,
+    seed: SplitSeed = 0,
+    on: On = None,
+    scheme: Annotated[str | None, typer.Option("--scheme", help="Name of the scheme; split by default.")] = None,
+    json: Json = False,
+) -> None:
+    """Add a class-disjoint split scheme to a packed collection; it becomes the default, and the collection's id changes.
+
+    Example: handful data split packed/photos --by fraction --fractions 0.6,0.2,0.2 --seed 1 --scheme mine
+    """
+    from handful.data.splits import add_scheme
+    from handful.data.stats import stats as count
+
+    rule = _rule(by, split_file, fractions, seed, on, scheme)
+    assert rule is not None
+    with _whole_or_nothing(place):
+        collection = add_scheme(place, rule)
+    counts = count(collection)
+    if json:
+        emit({**_card(collection), "by_split": counts.by_split.to_dicts()})
+        return
+    print(collection.id)
+    _print(counts.by_split)
+
+
+@app.command()
+def show(
+    place: Place,
+    out: Annotated[Path, typer.Option("--out", help="PNG to write.")] = Path("sheet.png"),
+    split: Annotated[str | None, typer.Option("--split", help="Only this split.")] = None,
+    scheme: Scheme = None,
+    classes: Annotated[int, typer.Option("--classes", min=1, help="Classes to show, one a line.")] = 12,
+    each: Annotated[int, typer.Option("--each", min=1, help="Images a class.")] = 10,
+    json: Json = False,
+) -> None:
+    """Draw a contact sheet with labels.
+
+    Example: handful data show packed/photos --split test --out sheet.png
+    """
+    from handful.data.opening import open_collection
+    from handful.data.show import class_sheet
+    from handful.data.store import write_atomically
+
+    collection = open_collection(place)
+    picture = class_sheet(collection.part(split, scheme), classes, each)
+    write_atomically(out, lambda t: picture.save(t, format="PNG"))
+    if json:
+        emit({"collection": collection.id, "file": str(out), "width": picture.width, "height": picture.height})
+    else:
+        print(out)
+
+
+def _rule(
+    by: str | None, file: Path | None, fractions: str | None, seed: int, on: str | None, scheme: str | None
+) -> Any:
+    """The split rule that the options describe, if any."""
+    from handful.data.splits import ByCount, ByFile, ByFraction
+
+    if by is None and file is None:
+        if fractions or on or scheme:
+            raise BadInput("--fractions, --on and --scheme need --split-by fraction, count or file")
+        return None
+    by = by or "file"
+    if file is not None and by != "file":
+        raise BadInput(f"--split-file goes with a split by file, not by {by}")
+    shared: dict[str, Any] = {"scheme": scheme or "split", "on": tuple(on.split(",")) if on else ()}
+    if by == "file":
+        if file is None:
+            raise BadInput("a split by file needs --split-file: JSON, CSV or a folder of .txt")
+        if fractions:
+            raise BadInput("--fractions go with a split by fraction or by count, not by file")
+        return ByFile(path=str(file), **shared)
+    if by not in ("fraction", "count"):
+        raise BadInput(f"a split is made by fraction, count or file, not by {by!r}")
+    shares = _shares(fractions)
+    return ByCount(**shares, **shared) if by == "count" else ByFraction(seed=seed, **shares, **shared)
+
+
+def _shares(text: str | None) -> dict[str, Any]:
+    if not text:
+        return {}
+    try:
+        train, valid, test = (float(part) for part in text.split(","))
+    except ValueError as error:
+        raise BadInput(
+            f"--fractions takes three numbers for train, valid and test, such as 0.64,0.16,0.2, not {text}"
+        ) from error
+    return {"train": train, "valid": valid, "test": test}
+
+
+@contextmanager
+def _whole_or_nothing(target: Path) -> Iterator[None]:
+    """Ctrl-C, a closed terminal and a polite kill all clean up and end in a sentence."""
+    polite = [getattr(signal, n) for n in ("SIGTERM", "SIGHUP") if hasattr(signal, n)]
+    main = threading.current_thread() is threading.main_thread()
+    before = {s: signal.signal(s, _stop) for s in polite} if main else {}
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise BadInput(f"stopped by the keyboard or a signal; nothing half-written is in {target}") from error
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _card(collection: Any) -> dict[str, Any]:
+    card = collection.card
+    facts = {"id": collection.id, "path": str(collection.path), "images": len(collection), "shape": card.shape}
+    return facts | {"labels": card.labels, "schemes": card.schemes, "context": card.context}
+
+
+def _print(frame: Any, rows: int = 40, columns: int = 12) -> None:
+    """A frame as plain text, cut to what a terminal holds."""
+    import polars as pl
+
+    with pl.Config(
+        tbl_rows=rows,
+        tbl_cols=columns,
+        tbl_hide_dataframe_shape=True,
+        tbl_hide_column_data_types=True,
+        tbl_width_chars=160,
+    ):
+        print(frame)

@@ -1,0 +1,97 @@
+"""handful eval"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from handful.cli.options import (
+    BatchSize,
+    Device,
+    Json,
+    Out,
+    Precision,
+    Queries,
+    RuleName,
+    RuleSet,
+    Scheme,
+    Seed,
+    Set,
+    Shots,
+    Split,
+    Tasks,
+    Threads,
+    Ways,
+    Workers,
+    compute_of,
+    emit,
+    parse_settings,
+    rule_of,
+)
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command("eval")
+def evaluate_(
+    method: Annotated[
+        str, typer.Argument(help="Method by name (trained on the train split if it trains), or a model folder.")
+    ],
+    collection: Annotated[str, typer.Argument(help="Packed folder, world:..., or a folder of images.")],
+    ways: Ways = "5",
+    shots: Shots = "5",
+    queries: Queries = 15,
+    tasks: Tasks = 600,
+    seed: Seed = 0,
+    repeats: Annotated[int, typer.Option("--repeats", help="Drawing seeds, counted up from --seed.")] = 1,
+    rule: RuleName = None,
+    rule_set: RuleSet = None,
+    split: Split = None,
+    scheme: Scheme = None,
+    setting: Set = None,
+    train_rule: Annotated[str | None, typer.Option("--train-rule", help="Rule of the training tasks.")] = None,
+    train_ways: Annotated[
+        str | None, typer.Option("--train-ways", help="Ways of the training tasks, as the test's by default.")
+    ] = None,
+    untrained: Annotated[bool, typer.Option("--untrained", help="Skip meta-training.")] = False,
+    answers: Annotated[bool, typer.Option("--answers", help="Keep every answer beside the table.")] = False,
+    out: Out = None,
+    workers: Workers = 1,
+    device: Device = "cpu",
+    precision: Precision = "float32",
+    batch: BatchSize = 64,
+    threads: Threads = 1,
+    json: Json = False,
+) -> None:
+    """Evaluate on tasks; with --out a killed run goes on when started again.
+
+    Example: handful eval protonet world --ways 2-20 --shots 1-20 --tasks 600 -s schedule.steps=100
+    """
+    from handful.data.opening import open_collection
+    from handful.methods import load, make
+    from handful.methods.contract import agree
+    from handful.runs import evaluate
+    from handful.tasks.make import parse_range
+
+    source = open_collection(collection)
+    compute = compute_of(device, precision, batch, threads)
+    drawn = rule_of(source, split or "test", scheme, rule, ways, shots, queries, parse_settings(rule_set))
+    drawn.check()
+    if (Path(method) / "model.json").is_file():
+        learner = load(method, compute)
+    else:
+        chosen = make(method, **parse_settings(setting))
+        agree(chosen, drawn)
+        if untrained or chosen.trains == "no":
+            learner = chosen.untrained(source.card.shape, compute=compute)
+        else:
+            top = parse_range(train_ways or ways, "ways")
+            fixed = str(max(2, top if isinstance(top, int) else min(5, top[1])))
+            few = parse_range(shots, "shots")
+            k = str(few if isinstance(few, int) else min(5, few[1]))
+            train = rule_of(source, "train", scheme, train_rule or "n-way", fixed, k, min(queries, 15), {})
+            learner = chosen.meta_fit(train, None, compute=compute)
+    run = evaluate(learner, drawn, tasks, seed, repeats=repeats, out=out, workers=workers, answers=answers)
+    emit(run.as_dict()) if json else print(run)

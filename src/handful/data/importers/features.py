@@ -1,0 +1,199 @@
+"""Given features instead of images: .npz, .h5, and the .mat files of the common zero-shot benchmarks (xlsa17)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from handful.data.class_splits import held_out
+from handful.data.collection import Card, Collection, as_table
+from handful.data.semantics import Semantics
+from handful.data.store import write_atomically
+from handful.data.taxonomy import Taxonomy
+from handful.errors import BadInput, Missing, require
+
+FEATURES = ("features", "X", "x", "data")
+LABELS = ("labels", "label", "y", "wnids", "classes")
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureTable:
+    """Features (n, d), a class name an image, and what the file says of splits and descriptions."""
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.str_]
+    source: str
+    schemes: dict[str, NDArray[np.str_]] = field(default_factory=dict)
+    semantics: Semantics | None = None
+
+    def __post_init__(self) -> None:
+        if self.features.ndim != 2 or len(self.features) != len(self.labels):
+            raise BadInput(
+                f"{self.source}: features of shape {self.features.shape} for {len(self.labels)} labels; give one row an image"
+            )
+        bad = np.flatnonzero(~np.isfinite(self.features).all(axis=1))
+        if len(bad):
+            raise BadInput(
+                f"{self.source}: the features of image {bad[0]} ({self.labels[bad[0]]}) are not finite "
+                f"({len(bad)} such images); remove them"
+            )
+
+    def collection(self, name: str, *, version: str = "1", licence: str = "unknown", hash_: str = "") -> Collection:
+        """A features collection in memory; ``save`` packs it."""
+        table = as_table({"class": self.labels, **self.schemes})
+        width = (int(self.features.shape[1]),)
+        card = Card(
+            name, "features", width, ("class",), version, licence, tuple(self.schemes), source=self.source, hash=hash_
+        )
+        return Collection(card, table, self.features)
+
+
+def read_features(path: str | Path) -> FeatureTable:
+    """Features and labels of a .npz or .h5 file (arrays ``features`` and ``labels``), or of an xlsa17 folder or .mat."""
+    file = Path(path)
+    if file.is_dir() or file.suffix == ".mat":
+        return _xlsa17(file)
+    if not file.is_file():
+        raise Missing(f"{file} does not exist; give a .npz, .h5 or .mat file of features")
+    if file.suffix == ".npz":
+        try:
+            with np.load(file, allow_pickle=False) as stored:
+                arrays: Mapping[str, Any] = {k: stored[k] for k in stored.files}
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{file} cannot be read as .npz ({error})") from error
+    elif file.suffix in (".h5", ".hdf5"):
+        with _h5(file) as stored:
+            arrays = {k: np.asarray(stored[k]) for k in stored if hasattr(stored[k], "shape")}
+    else:
+        raise BadInput(f"{file}: {file.suffix or 'no ending'} is not a kind of features file; give .npz, .h5 or .mat")
+    x, y = _pick(arrays, FEATURES, file), _pick(arrays, LABELS, file)
+    return FeatureTable(np.asarray(x, dtype=np.float32), _names(y), file.name)
+
+
+def _pick(arrays: Mapping[str, Any], names: Sequence[str], file: Path) -> Any:
+    for name in names:
+        if name in arrays:
+            return arrays[name]
+    raise BadInput(f"{file} has no array called {' or '.join(names)}; it has {', '.join(arrays) or 'none'}")
+
+
+def _names(values: Any) -> NDArray[np.str_]:
+    flat = np.asarray(values).reshape(-1)
+    if flat.dtype.kind in "SO":
+        return np.array([v.decode() if isinstance(v, bytes) else str(v) for v in flat.tolist()])
+    return flat.astype(str)
+
+
+def _h5(file: Path) -> Any:
+    try:
+        return require("h5py", "features").File(file, "r")
+    except OSError as error:
+        raise BadInput(f"{file} cannot be read as HDF5 ({error})") from error
+
+
+def _xlsa17(place: Path) -> FeatureTable:
+    """``res101.mat`` (features d x n, labels from 1) with ``att_splits.mat`` beside it (Xian et al., TPAMI 2018).
+
+    Two schemes: ``final`` trains on all training classes, with test_seen; ``tuning`` splits these into train and valid
+    classes and has the same test.
+    """
+    from scipy.io import loadmat
+
+    folder = place if place.is_dir() else place.parent
+    main = folder / "res101.mat" if place.is_dir() else place
+    beside = folder / "att_splits.mat"
+    for file in (main, beside):
+        if not file.is_file():
+            raise Missing(f"{file} does not exist; the xlsa17 layout has res101.mat and att_splits.mat in one folder")
+    try:
+        images, splits = loadmat(main), loadmat(beside)
+    except (ValueError, NotImplementedError, OSError) as error:
+        raise BadInput(
+            f"{folder}: the .mat files cannot be read ({error}); save them in MATLAB's version 5 format"
+        ) from error
+    x = np.asarray(_pick(images, ("features",), main), dtype=np.float32).T
+    number = np.asarray(_pick(images, ("labels",), main)).reshape(-1).astype(int) - 1
+    names = np.array(
+        [str(np.asarray(n).reshape(-1)[0]) for n in _pick(splits, ("allclasses_names",), beside).reshape(-1)]
+    )
+    if number.min() < 0 or number.max() >= len(names):
+        raise BadInput(
+            f"{main}: labels run from {number.min() + 1} to {number.max() + 1}, {beside.name} names {len(names)}"
+        )
+    matrix = np.asarray(_pick(splits, ("att",), beside), dtype=np.float32).T
+
+    def column(places: Mapping[str, str]) -> NDArray[np.str_]:
+        out = np.full(len(x), "", dtype="U9")
+        for key, split in places.items():
+            rows = np.asarray(_pick(splits, (key,), beside)).reshape(-1).astype(int) - 1
+            if len(rows) and (rows.min() < 0 or rows.max() >= len(x)):
+                raise BadInput(f"{beside}: {key} points beyond the {len(x)} images of {main.name}")
+            out[rows] = split
+        return out
+
+    schemes = {
+        "final": column({"trainval_loc": "train", "test_seen_loc": "test_seen", "test_unseen_loc": "test"}),
+        "tuning": column({"train_loc": "train", "val_loc": "valid", "test_unseen_loc": "test"}),
+    }
+    described = Semantics.of(names.tolist(), matrix, source=f"attributes of {beside.name}")
+    return FeatureTable(x, names[number], folder.name or main.name, schemes, described)
+
+
+def by_classes(
+    table: FeatureTable,
+    train: Sequence[str],
+    test: Sequence[str],
+    valid: Sequence[str] = (),
+    *,
+    held: int = 0,
+    seed: int = 0,
+    scheme: str = "split",
+) -> FeatureTable:
+    """The table with a split by class lists; ``held`` images of each training class become test_seen."""
+    sides = {"train": list(train), "valid": list(valid), "test": list(test)}
+    owner: dict[str, str] = {}
+    for side, classes in sides.items():
+        for name in classes:
+            if name in owner:
+                raise BadInput(f"{name} is in {owner[name]} and in {side}; a class belongs to one split")
+            owner[name] = side
+    present = set(table.labels.tolist())
+    empty = [c for c in owner if c not in present]
+    if empty:
+        raise BadInput(
+            f"{len(empty)} classes of the lists have no image in {table.source} ({', '.join(empty[:5])}); leave them out"
+        )
+    column = np.array([owner.get(name, "") for name in table.labels.tolist()], dtype="U9")
+    if held:
+        column[held_out(table.labels, sides["train"], held, seed)] = "test_seen"
+    return FeatureTable(table.features, table.labels, table.source, {scheme: column, **table.schemes}, table.semantics)
+
+
+def pack_features(
+    table: FeatureTable, target: str | Path, name: str, *, taxonomy: Taxonomy | None = None
+) -> Collection:
+    """Pack into a folder; descriptions that came with the features go beside them, where ``semantics=stored`` finds them."""
+    folder = Path(target)
+    packed = table.collection(name).save(folder)
+    if table.semantics is not None:
+        table.semantics.save(folder / "descriptions.npz")
+    if taxonomy is not None:
+
+        def write(temporary: Path) -> None:
+            with open(temporary, "w", newline="", encoding="utf-8") as stream:
+                out = csv.writer(stream)
+                out.writerow(["child", "parent"])
+                out.writerows([str(taxonomy.ids[r]), ""] for r in taxonomy.roots)
+                out.writerows(
+                    [str(taxonomy.ids[c]), str(taxonomy.ids[p])]
+                    for c, p in zip(taxonomy.child, taxonomy.parent, strict=True)
+                )
+
+        write_atomically(folder / "taxonomy.csv", write)
+    return packed

@@ -1,0 +1,93 @@
+"""HICO: humans interacting with common objects."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from handful.data.importers import Item, Listing, images_or_refuse
+from handful.data.importers.pairs import ImageNames, one_named
+from handful.data.sources import Source
+from handful.errors import BadInput
+
+SEVERAL = ("skip", "first")
+
+
+@dataclass(frozen=True)
+class Hico:
+    """Chao, Wang, He, Wang, Deng: HICO, a benchmark for recognizing human-object interactions, ICCV 2015.
+
+    ``anno.mat`` (list_action with vname and nname; list_train, list_test; anno_train, anno_test of +1, -1, 0 and NaN) and
+    the folders of images. Columns ``action`` and ``object``; the authors' halves are the scheme ``hico``.
+
+    Parameters
+    ----------
+    several
+        What becomes of an image with several positive interactions: ``skip`` (the default: its one label would be a
+        choice) or ``first`` in the order of the 600.
+    none
+        Keep the interactions "no_interaction".
+    """
+
+    several: str = "skip"
+    none: bool = False
+
+    name: ClassVar[str] = "hico"
+    size: ClassVar[int] = 84
+    grey: ClassVar[bool] = False
+
+    def read(self, source: Source) -> Listing:
+        if self.several not in SEVERAL:
+            raise BadInput(f"hico: several is {' or '.join(SEVERAL)}, not {self.several!r}")
+        images_or_refuse(source)
+        file = one_named(source, "anno.mat")
+        annotation = _mat(source, file)
+        try:
+            actions = [(str(a.vname), str(a.nname)) for a in np.atleast_1d(annotation["list_action"])]
+            halves = {
+                part: ([str(n) for n in np.atleast_1d(annotation[f"list_{part}"])], np.asarray(annotation[f"anno_{part}"]))
+                for part in ("train", "test")
+                if f"list_{part}" in annotation
+            }
+        except (KeyError, AttributeError) as error:
+            raise BadInput(f"{source.where(file)} lacks {error}; give HICO's own anno.mat") from error
+        kept = [self.none or verb != "no_interaction" for verb, _ in actions]
+        images, items = ImageNames(source), []
+        bare = several = lost = 0
+        for part, (names, marks) in halves.items():
+            marks = marks.reshape(len(actions), len(names))
+            positive = (marks == 1) & np.asarray(kept)[:, None]
+            for column, name in enumerate(names):
+                found = np.flatnonzero(positive[:, column])
+                if not len(found):
+                    bare += 1
+                    continue
+                if len(found) > 1 and self.several == "skip":
+                    several += 1
+                    continue
+                path = images.find(f"{part}2015/{name}") or images.find(name)
+                if path is None:
+                    lost += 1
+                    continue
+                action, thing = actions[int(found[0])]
+                items.append(Item(path, {"action": action, "object": thing}, {"hico": part}))
+        notes = []
+        if bare:
+            notes.append(f"{bare} images without a positive interaction were left out")
+        if several:
+            notes.append(f"{several} images with several interactions were left out (several=first keeps them)")
+        if lost:
+            notes.append(f"{lost} listed images are missing")
+        return Listing(items, ("action", "object"), ("hico",), licence="research use", notes=tuple(notes))
+
+
+def _mat(source: Source, file: str) -> dict[str, Any]:
+    from scipy.io import loadmat
+
+    try:
+        return loadmat(io.BytesIO(source.read(file)), squeeze_me=True, struct_as_record=False)
+    except (ValueError, NotImplementedError, TypeError, OSError) as error:
+        raise BadInput(f"{source.where(file)} is not a MATLAB 5-7 file ({error}); fetch it again") from error

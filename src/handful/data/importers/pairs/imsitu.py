@@ -1,0 +1,80 @@
+"""imSitu: situations, an activity and the things that take part."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from handful.data.importers import Item, Listing, images_or_refuse
+from handful.data.importers.pairs import ImageNames, one_named, read_json
+from handful.data.sources import Source
+from handful.errors import BadInput
+
+PARTS = {"train.json": "train", "dev.json": "valid", "test.json": "test"}
+
+
+@dataclass(frozen=True)
+class ImSitu:
+    """Yatskar, Zettlemoyer, Farhadi: Situation recognition, CVPR 2016.
+
+    ``train.json``, ``dev.json``, ``test.json`` (image -> verb and three annotators' frames), ``imsitu_space.json`` (verbs
+    with the order of their roles, nouns with their glosses) and the images. A pair is (verb, object): the object fills the
+    verb's first role that is not the agent or the place, by the noun that most annotators gave (the first annotator's on a
+    tie), named by its first gloss. The authors' splits are the scheme ``imsitu``.
+
+    Parameters
+    ----------
+    skip
+        Roles that are never the object.
+    """
+
+    skip: str = "agent,agents,place"
+
+    name: ClassVar[str] = "imsitu"
+    size: ClassVar[int] = 84
+    grey: ClassVar[bool] = False
+
+    def read(self, source: Source) -> Listing:
+        images_or_refuse(source)
+        space_file = one_named(source, "imsitu_space.json")
+        space = read_json(source, space_file)
+        if not isinstance(space, dict) or not {"nouns", "verbs"} <= space.keys():
+            raise BadInput(f"{source.where(space_file)} has no nouns and verbs; give imSitu's own file")
+        skipped = {role.strip() for role in self.skip.split(",")}
+        images, items = ImageNames(source), []
+        bare = lost = 0
+        parts = [(n, split) for file, split in PARTS.items() for n in source.named(file)[:1]]
+        if not parts:
+            raise BadInput(f"{source.path} holds none of {', '.join(PARTS)}; give imSitu's annotation files")
+        for file, split in parts:
+            for image, facts in read_json(source, file).items():
+                thing = self._object(facts, space, skipped, f"{source.where(file)}, {image}")
+                if not thing:
+                    bare += 1
+                    continue
+                path = images.find(image)
+                if path is None:
+                    lost += 1
+                    continue
+                items.append(Item(path, {"action": facts["verb"], "object": thing}, {"imsitu": split}))
+        notes = []
+        if bare:
+            notes.append(f"{bare} images whose verb has no object role, or no noun in it, were left out")
+        if lost:
+            notes.append(f"{lost} annotated images are missing")
+        return Listing(items, ("action", "object"), ("imsitu",), licence="research use", notes=tuple(notes))
+
+    @staticmethod
+    def _object(facts: Any, space: Any, skipped: set[str], where: str) -> str:
+        try:
+            order = space["verbs"][facts["verb"]]["order"]
+            role = next((r for r in order if r not in skipped), None)
+            nouns = [frame[role] for frame in facts["frames"] if frame.get(role)] if role else []
+            if not nouns:
+                return ""
+            most = Counter(nouns).most_common(1)[0][1]
+            noun = next(n for n in nouns if nouns.count(n) == most)
+            return str(space["nouns"][noun]["gloss"][0])
+        except (KeyError, TypeError, IndexError) as error:
+            raise BadInput(f"{where}: {error} is not in imsitu_space.json; use files of one release") from error

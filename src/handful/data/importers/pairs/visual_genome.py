@@ -1,0 +1,93 @@
+"""Visual Genome: of the many annotations of an image, the pair of the largest box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from handful.data.importers import Item, Listing, images_or_refuse
+from handful.data.importers.pairs import ImageNames, one_named, read_json
+from handful.data.sources import Source
+from handful.errors import BadInput
+
+KINDS = {"relationship": ("relationships.json", "action"), "attribute": ("attributes.json", "attribute")}
+
+
+@dataclass(frozen=True)
+class VisualGenome:
+    """Krishna et al.: Visual Genome, International Journal of Computer Vision 2017.
+
+    ``relationships.json`` or ``attributes.json`` and the images ``VG_100K/ID.jpg``, ``VG_100K_2/ID.jpg``. RLCL keeps, of
+    each image, the label of the largest bounding box only. With ``pairs=relationship`` (its action-object pairs) that is
+    (predicate, object) of the relationship whose OBJECT has the largest box; with ``pairs=attribute`` (attribute, object) of
+    the object with the largest box among those that have an attribute, its first attribute. Names are lower case; equal
+    boxes go to the one listed first.
+
+    Parameters
+    ----------
+    pairs
+        ``relationship`` or ``attribute``.
+    verbs
+        Keep only relationships whose predicate's synset is a verb ("ride.v.02"): "on" and "of" are no actions. Records
+        without a synset are then left out.
+    """
+
+    pairs: str = "relationship"
+    verbs: bool = True
+
+    name: ClassVar[str] = "visual-genome"
+    size: ClassVar[int] = 84
+    grey: ClassVar[bool] = False
+
+    def read(self, source: Source) -> Listing:
+        if self.pairs not in KINDS:
+            raise BadInput(f"visual-genome: pairs is {' or '.join(KINDS)}, not {self.pairs!r}")
+        images_or_refuse(source)
+        file_name, column = KINDS[self.pairs]
+        file = one_named(source, file_name)
+        images, items = ImageNames(source), []
+        bare = lost = 0
+        for record in read_json(source, file):
+            where = f"{source.where(file)}, image {record.get('image_id', record.get('id'))}"
+            try:
+                found = list(self._labels(record))
+                number = record["image_id"] if "image_id" in record else record["id"]
+            except (KeyError, TypeError, IndexError) as error:
+                raise BadInput(f"{where} lacks {error}; give Visual Genome's own file") from error
+            if not found:
+                bare += 1
+                continue
+            path = images.find(f"{number}.jpg")
+            if path is None:
+                lost += 1
+                continue
+            _, first, thing = max(found, key=lambda f: f[0])
+            items.append(Item(path, {column: first, "object": thing}))
+        notes = [f"labels are those of the largest box: {self.pairs} pairs"]
+        if bare:
+            notes.append(f"{bare} images without such a pair were left out")
+        if lost:
+            notes.append(f"{lost} annotated images are missing")
+        return Listing(items, (column, "object"), licence="CC BY 4.0", notes=tuple(notes))
+
+    def _labels(self, record: dict[str, Any]) -> Iterator[tuple[int, str, str]]:
+        """(area, first primitive, object) of every usable annotation."""
+        if self.pairs == "attribute":
+            for thing in record["attributes"]:
+                if thing.get("attributes"):
+                    yield thing["w"] * thing["h"], _clean(thing["attributes"][0]), _noun(thing)
+            return
+        for relation in record["relationships"]:
+            if self.verbs and not any(".v." in s for s in relation.get("synsets", ())):
+                continue
+            thing = relation["object"]
+            yield thing["w"] * thing["h"], _clean(relation["predicate"]), _noun(thing)
+
+
+def _noun(thing: dict[str, Any]) -> str:
+    return _clean(thing["names"][0] if "names" in thing else thing["name"])
+
+
+def _clean(text: str) -> str:
+    return " ".join(str(text).lower().split())

@@ -1,0 +1,203 @@
+"""Where raw images come from: a folder, a zip, or a folder of zips, behind one interface (list names, read bytes).
+
+Nothing is ever extracted to disk, so a hostile zip cannot write anywhere; names that try to, encrypted members and
+members that unpack to more than a cap are refused all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from handful.errors import BadInput
+
+IMAGE_ENDINGS = frozenset(
+    (".jpg", ".jpeg", ".jpe", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+)
+FILE_CAP = 1 << 28
+MEMBERS_CAP = 5_000_000
+LITTER = frozenset(("__macosx", "thumbs.db", "desktop.ini"))
+
+
+def is_image_name(name: str) -> bool:
+    return PurePosixPath(name).suffix.lower() in IMAGE_ENDINGS
+
+
+class Source(ABC):
+    """Files by their names relative to ``path``, with forward slashes, in sorted order."""
+
+    path: Path
+    names: tuple[str, ...]
+    ignored: tuple[str, ...] = ()
+
+    @abstractmethod
+    def read(self, name: str) -> bytes:
+        """The bytes of one file; `BadInput` names the file if they cannot be had."""
+
+    @abstractmethod
+    def stamps(self) -> Iterator[tuple[str, int, int]]:
+        """(name, bytes, time of change) of what the source is made of, without reading it."""
+
+    @property
+    def images(self) -> list[str]:
+        """Names that end as an image file's does; whether they are images is seen on decoding."""
+        return [n for n in self.names if is_image_name(n)]
+
+    def named(self, *endings: str) -> list[str]:
+        """Names whose last part is one of ``endings`` (case ignored)."""
+        wanted = {e.lower() for e in endings}
+        return [n for n in self.names if PurePosixPath(n).name.lower() in wanted]
+
+    def text(self, name: str) -> str:
+        """A text file; a byte that is not UTF-8 is refused with its line."""
+        data = self.read(name)
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise BadInput(
+                f"{self.where(name)}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8"
+            ) from error
+
+    def where(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def fingerprint(self) -> str:
+        """Changes when a file is added, removed, resized or touched."""
+        digest = hashlib.sha256(str(self.path.resolve()).encode())
+        for name, size, time in self.stamps():
+            digest.update(f"{name}\0{size}\0{time}\n".encode())
+        return digest.hexdigest()
+
+
+class ZipSource(Source):
+    """The members of one zip, read in place."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+            raise BadInput(f"{path} is not a readable zip ({error}); fetch it again") from error
+        infos = self._zip.infolist()
+        if len(infos) > MEMBERS_CAP:
+            raise BadInput(f"{path} lists {len(infos)} members, more than {MEMBERS_CAP}; split it")
+        self._members = {i.filename: i for i in infos if not i.is_dir() and not _litter(i.filename)}
+        for name, info in self._members.items():
+            self._refuse_hostile(name, info)
+        self.names = tuple(sorted(self._members))
+
+    def _refuse_hostile(self, name: str, info: zipfile.ZipInfo) -> None:
+        parts = PurePosixPath(name).parts
+        if name.startswith("/") or ".." in parts or "\\" in name or "\0" in name or (parts and ":" in parts[0]):
+            raise BadInput(f"{self.path}: member {name!r} points outside the zip; do not use this zip")
+        if stat.S_ISLNK(info.external_attr >> 16):
+            raise BadInput(f"{self.path}: member {name!r} is a symbolic link; pack the zip without links")
+        if info.flag_bits & 1:
+            raise BadInput(f"{self.path}: member {name!r} is encrypted; unpack the zip with its password first")
+
+    def read(self, name: str) -> bytes:
+        info = self._members.get(name)
+        if info is None:
+            raise BadInput(f"{self.where(name)} does not exist")
+        if info.file_size > FILE_CAP:
+            raise BadInput(f"{self.where(name)} unpacks to {info.file_size >> 20} MB, more than {FILE_CAP >> 20} MB")
+        try:
+            with self._zip.open(info) as stream:
+                data = stream.read(FILE_CAP + 1)
+        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError) as error:
+            raise BadInput(f"{self.where(name)} cannot be unpacked ({error})") from error
+        if len(data) > FILE_CAP:
+            raise BadInput(f"{self.where(name)} unpacks to more than {FILE_CAP >> 20} MB")
+        return data
+
+    def stamps(self) -> Iterator[tuple[str, int, int]]:
+        status = self.path.stat()
+        yield "", status.st_size, status.st_mtime_ns
+
+
+class FolderSource(Source):
+    """The files of a folder. Where the folder itself holds no images, the zips at its top are read as folders of their
+    names (``images.zip/a.jpg``); where it does, they are taken for left-overs of unpacking and listed as ignored."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        files = dict(_walk(path))
+        top = [n for n in files if "/" not in n and n.lower().endswith(".zip")]
+        self._zips: dict[str, ZipSource] = {}
+        if any(is_image_name(n) for n in files):
+            self.ignored = tuple(sorted(top))
+        else:
+            self._zips = {n: ZipSource(path / n) for n in sorted(top)}
+        self._stamped = {n: files[n] for n in sorted(files)}
+        own = [n for n in files if n not in self._zips]
+        self.names = tuple(sorted([*own, *(f"{z}/{n}" for z, s in self._zips.items() for n in s.names)]))
+
+    def read(self, name: str) -> bytes:
+        head, _, rest = name.partition("/")
+        if head in self._zips:
+            return self._zips[head].read(rest)
+        try:
+            with open(self.path / name, "rb") as stream:
+                data = stream.read(FILE_CAP + 1)
+        except OSError as error:
+            raise BadInput(f"{self.where(name)} cannot be read ({error.strerror})") from error
+        if len(data) > FILE_CAP:
+            raise BadInput(f"{self.where(name)} is larger than {FILE_CAP >> 20} MB")
+        return data
+
+    def stamps(self) -> Iterator[tuple[str, int, int]]:
+        for name, entry in self._stamped.items():
+            status = entry.stat()
+            yield name, status.st_size, status.st_mtime_ns
+
+
+def open_source(path: str | os.PathLike[str]) -> Source:
+    """The folder or zip at ``path``."""
+    place = Path(path)
+    if place.is_dir():
+        return FolderSource(place)
+    if place.is_file():
+        if zipfile.is_zipfile(place) or place.suffix.lower() == ".zip":
+            return ZipSource(place)
+        raise BadInput(f"{place} is neither a folder nor a zip; give the folder or zip that holds the images")
+    raise BadInput(f"{place} does not exist; give a folder or a zip of images")
+
+
+def _litter(name: str) -> bool:
+    return any((p.startswith(".") and p != "..") or p.lower() in LITTER for p in PurePosixPath(name).parts)
+
+
+def _walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Regular files below ``root``; linked folders are followed, each real folder once, so loops end."""
+    seen: set[tuple[int, int]] = set()
+    waiting = [("", root)]
+    while waiting:
+        prefix, folder = waiting.pop()
+        try:
+            status = folder.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            with os.scandir(folder) as entries:
+                found = sorted(entries, key=lambda e: e.name)
+        except OSError as error:
+            raise BadInput(f"{folder} cannot be listed ({error.strerror}); allow reading it") from error
+        for entry in found:
+            if _litter(entry.name):
+                continue
+            name = prefix + entry.name
+            try:
+                name.encode("utf-8")
+            except UnicodeEncodeError as error:
+                raise BadInput(f"{folder}: the file name {entry.name!r} is not UTF-8; rename it") from error
+            if entry.is_dir():
+                waiting.append((name + "/", Path(entry.path)))
+            elif entry.is_file():
+                yield name, entry

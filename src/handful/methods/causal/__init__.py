@@ -1,0 +1,1 @@
+"""Methods that adjust for what pre-training has seen."""

@@ -1,0 +1,1 @@
+"""Clustering without labels: Sinkhorn K-means, K-means, Centroid Networks, constrained clustering networks."""

@@ -1,0 +1,146 @@
+"""Entropic optimal transport in the log domain, for many small problems at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from handful.errors import BadInput
+
+CHECK_EVERY = 5
+
+
+@dataclass
+class Plan:
+    """Transport plans of T problems.
+
+    Attributes
+    ----------
+    log
+        ``(T, N, K)`` logarithm of the plan; -inf where a point or a cluster has no weight.
+    u, v
+        Logarithms of the scaling vectors, ``(T, N)`` and ``(T, K)``; ``v`` starts the next call warm.
+    error
+        ``(T,)`` sum of the absolute differences between the plan's row sums and the points' weights (its column sums
+        are right by construction).
+    iterations
+        ``(T,)`` iterations each problem took.
+    converged
+        ``(T,)`` whether the error is within the tolerance; without a tolerance, within 1e-3.
+    """
+
+    log: Tensor
+    u: Tensor
+    v: Tensor
+    error: Tensor
+    iterations: Tensor
+    converged: Tensor
+
+    @property
+    def plan(self) -> Tensor:
+        return self.log.exp()
+
+    def objective(self, cost: Tensor, gamma: float) -> Tensor:
+        """``(T,)`` transport cost less gamma times the entropy: what Sinkhorn's algorithm minimises."""
+        p = self.plan
+        return torch.where(p > 0, p * (cost + gamma * self.log.clamp_min(-1e30)), 0).sum((1, 2))
+
+
+def sinkhorn(
+    cost: Tensor,
+    gamma: float,
+    rows: Tensor | None = None,
+    columns: Tensor | None = None,
+    *,
+    iterations: int = 1000,
+    tolerance: float | None = None,
+    start: Tensor | None = None,
+) -> Plan:
+    """Sinkhorn's algorithm (Cuturi, "Sinkhorn distances", NIPS 2013; Algorithm 1 of Centroid Networks).
+
+    Minimises ``sum p * cost - gamma * H(p)`` over plans p with row sums ``rows`` and column sums ``columns``.
+
+    Parameters
+    ----------
+    cost
+        ``(T, N, K)``, float32 or float64.
+    rows, columns
+        ``(T, N)`` and ``(T, K)`` weights, uniform by default; each is scaled to sum to one. A weight of zero takes the
+        point or cluster out of the problem, so problems of different sizes are padded with zeros.
+    iterations
+        So many at most; exactly so many without a tolerance.
+    tolerance
+        A problem stops when its row error is below this (looked at every five iterations). Each stops on its own: a
+        problem's plan does not depend on the others in the batch.
+    start
+        ``(T, K)`` the ``v`` of an earlier plan.
+
+    Notes
+    -----
+    The smallest cost of each row is subtracted first, which changes ``u`` alone: exponents stay near zero, and gamma
+    can be 1e-3 as well as 1e3 without overflow.
+    """
+    if not gamma > 0:
+        raise BadInput(f"gamma must be above 0, not {gamma}")
+    if cost.ndim != 3:
+        raise BadInput(f"the cost must have the axes (task, point, cluster), not {tuple(cost.shape)}")
+    t, n, k = cost.shape
+    log_r, log_c = _log_weights(rows, (t, n), cost), _log_weights(columns, (t, k), cost)
+    least = cost.masked_fill(torch.isneginf(log_c)[:, None, :], float("inf")).amin(2, keepdim=True)
+    m = (least - cost) / gamma
+    v = torch.zeros_like(log_c) if start is None else start.to(m)
+    # A cluster without weight must not take any from the first row update; one that had none in an earlier plan starts
+    # anew.
+    v = torch.where(torch.isneginf(log_c), log_c, torch.where(torch.isfinite(v), v, torch.zeros_like(v)))
+    if tolerance is None:
+        u, v = _iterate(m, log_r, log_c, v, iterations)
+        taken = torch.full((t,), iterations, device=cost.device)
+    else:
+        u, v, taken = _until(m, log_r, log_c, v, iterations, tolerance)
+    # The column update once more, as a softmax: in float32 the sum of large exponents would miss the column sums.
+    log = torch.log_softmax(m + u[..., None], 1) + log_c[:, None, :]
+    error = (log.exp().sum(2) - log_r.exp()).abs().sum(1)
+    u = u + least[..., 0] / gamma
+    return Plan(log, u, v, error, taken, error <= (1e-3 if tolerance is None else tolerance))
+
+
+def _log_weights(weights: Tensor | None, shape: tuple[int, int], like: Tensor) -> Tensor:
+    if weights is None:
+        weights = torch.ones(shape, device=like.device, dtype=like.dtype)
+    weights = weights.to(like)
+    if tuple(weights.shape) != shape:
+        raise BadInput(f"weights of shape {tuple(weights.shape)} do not fit a cost with {shape}; give one a point")
+    if bool((weights < 0).any()) or bool((weights.sum(1) <= 0).any()):
+        raise BadInput("weights must not be negative and must not all be zero in any problem")
+    return (weights / weights.sum(1, keepdim=True)).log()
+
+
+def _iterate(m: Tensor, log_r: Tensor, log_c: Tensor, v: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
+    u = log_r - torch.logsumexp(m + v[:, None, :], 2)
+    v = log_c - torch.logsumexp(m + u[..., None], 1)
+    for _ in range(iterations - 1):
+        u = log_r - torch.logsumexp(m + v[:, None, :], 2)
+        v = log_c - torch.logsumexp(m + u[..., None], 1)
+    return u, v
+
+
+def _until(
+    m: Tensor, log_r: Tensor, log_c: Tensor, v: Tensor, iterations: int, tolerance: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Iterate each problem until its own error is small; the finished ones leave the batch."""
+    out_u, out_v = torch.empty_like(log_r), v.clone()
+    taken = torch.zeros(len(m), dtype=torch.long, device=m.device)
+    open_ = torch.arange(len(m), device=m.device)
+    done = 0
+    while done < iterations and len(open_):
+        steps = min(CHECK_EVERY, iterations - done)
+        u, v = _iterate(m, log_r, log_c, v, steps)
+        done += steps
+        out_u[open_], out_v[open_], taken[open_] = u, v, done
+        error = ((m + u[..., None] + v[:, None, :]).exp().sum(2) - log_r.exp()).abs().sum(1)
+        going = (error > tolerance).nonzero()[:, 0]
+        if len(going) < len(open_):
+            open_, m, log_r, log_c, v = open_[going], m[going], log_r[going], log_c[going], v[going]
+    return out_u, out_v, taken

@@ -1,0 +1,1 @@
+"""Methods that answer with pairs of primitives."""

@@ -1,0 +1,1 @@
+"""Additions that make a method meet other domains in training."""

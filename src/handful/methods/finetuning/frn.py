@@ -1,0 +1,105 @@
+"""FRN: a query's class is the one whose support maps reconstruct its map best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from handful.methods.batch import Batch
+from handful.methods.embedded import Embedded
+from handful.methods.pieces.local import by_class, descriptors
+from handful.methods.schedule import Schedule
+
+
+class Reconstruction(nn.Module):
+    """The three learned numbers: α and β set penalty and scale of the reconstruction, γ the scores' temperature."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alpha = nn.Parameter(torch.zeros(()))
+        self.beta = nn.Parameter(torch.zeros(()))
+        self.gamma = nn.Parameter(torch.ones(()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FRN(Embedded):
+    """Feature map reconstruction networks (Wertheimer, Tang, Hariharan, CVPR 2021).
+
+    With S the k·r descriptors of a class's support and Q the r descriptors of a query,
+    Q̄ = ρ Q (SᵀS + λI)⁻¹ SᵀS, λ = (kr/d) e^α, ρ = e^β, and the logit is -γ/r · |Q - Q̄|².
+
+    Parameters
+    ----------
+    auxiliary
+        Weight of Σ_{i≠j} |Ŝ_i Ŝ_jᵀ|², which keeps the classes' descriptors (of unit length) apart; 0.03 as published.
+
+    Notes
+    -----
+    Descriptors are divided by √d, as in the public code, so that distances do not grow with the channels. The paper
+    pre-trains ResNet-12 by classification with one learned map a class before the tasks; here, as for its Conv-4, tasks
+    are all the training. The smaller of the d x d and the kr x kr system is solved.
+    """
+
+    schedule: Schedule = field(
+        default_factory=lambda: Schedule(optimiser="sgd", rate=0.05, weight_decay=5e-4, augment=("crop", "flip"))
+    )
+    auxiliary: float = 0.03
+
+    name: ClassVar[str] = "frn"
+    trains: ClassVar = "tasks"
+    maps: ClassVar[bool] = True
+    together: ClassVar[int] = 16
+    learning: ClassVar[str] = "GL+TT"
+
+    def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
+        return {"reconstruction": Reconstruction()}
+
+    def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
+        r: Reconstruction = m["reconstruction"]  # type: ignore[assignment]
+        s, count = support_sets(b)
+        q = scaled(b.q)
+        return b.close(-r.gamma * errors(s, count, q, r.alpha, r.beta))
+
+    def task_loss(self, m: nn.ModuleDict, b: Batch, labels: Tensor) -> Tensor:
+        loss = super().task_loss(m, b, labels)
+        return loss + self.auxiliary * overlap(b) if self.auxiliary else loss
+
+
+def scaled(maps: Tensor) -> Tensor:
+    """Descriptors ``(..., r, d)`` divided by √d."""
+    return descriptors(maps) / maps.shape[-3] ** 0.5
+
+
+def support_sets(b: Batch) -> tuple[Tensor, Tensor]:
+    """Each class's support descriptors ``(T, C, K·r, d)``, zeros where it has fewer, and how many it has ``(T, C)``."""
+    sets, mask = by_class(b, scaled(b.s))
+    return sets.flatten(2, 3), (mask.sum(2) * sets.shape[3]).to(sets.dtype)
+
+
+def errors(s: Tensor, count: Tensor, q: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+    """Mean squared reconstruction error ``(T, Q, C)`` of each query by each class."""
+    n, d = s.shape[-2:]
+    penalty = (count.clamp_min(1) / d * alpha.exp())[..., None, None]
+    st = s.transpose(-1, -2)
+    if n < d:
+        weights = torch.linalg.solve(s @ st + penalty * torch.eye(n, dtype=s.dtype, device=s.device), s)
+        flat = q.flatten(1, 2)[:, None]
+        remade = (flat @ st) @ weights
+    else:
+        hat = torch.linalg.solve(st @ s + penalty * torch.eye(d, dtype=s.dtype, device=s.device), st @ s)
+        flat = q.flatten(1, 2)[:, None]
+        remade = flat @ hat
+    wrong = (flat - beta.exp() * remade).square().sum(-1)
+    return wrong.unflatten(2, q.shape[1:3]).mean(3).transpose(1, 2)
+
+
+def overlap(b: Batch) -> Tensor:
+    """Σ over pairs of different classes of the squared cosines of their descriptors, mean over tasks."""
+    d = F.normalize(descriptors(b.s), dim=-1).flatten(1, 2)
+    labels = b.y.repeat_interleave(d.shape[1] // b.y.shape[1], dim=1)
+    apart = (labels[:, :, None] != labels[:, None, :]) & (labels[:, :, None] >= 0) & (labels[:, None, :] >= 0)
+    return ((d @ d.transpose(1, 2)).square() * apart).sum((1, 2)).mean()

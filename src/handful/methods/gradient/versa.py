@@ -1,0 +1,88 @@
+"""Versa: a network that writes the classifier's distribution from the support."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from handful.errors import BadInput
+from handful.methods.batch import Batch
+from handful.methods.embedded import Embedded
+
+
+def _network(width: int, hidden: int, out: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(width, hidden), nn.ELU(), nn.Linear(hidden, hidden), nn.ELU(), nn.Linear(hidden, out)
+    )
+
+
+class Amortised(nn.Module):
+    """From a class's mean feature to mean and log-variance of its weights and bias."""
+
+    def __init__(self, width: int, features: int):
+        super().__init__()
+        self.reduce = nn.Linear(width, features)
+        self.weight_mean, self.weight_spread = (
+            _network(features, features, features),
+            _network(features, features, features),
+        )
+        self.bias_mean, self.bias_spread = _network(features, features, 1), _network(features, features, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Versa(Embedded):
+    """Versa (Gordon, Bronskill, Bauer, Nowozin, Turner, "Meta-learning probabilistic inference for prediction", ICLR 2019).
+
+    An inference network maps the mean feature of each class to a Gaussian over that class's weights and bias; the
+    probability of a query is the mean of the softmax over samples ψ^l of them, and training maximises its logarithm:
+    log 1/L Σ_l softmax(ψ^l f(x))_y.
+
+    Parameters
+    ----------
+    features
+        Length of the features that the classifier acts on; 256 as in the paper, 64 here for small networks.
+    samples
+        L; 10 as published, in training and at test (drawn from each task's own seed).
+    """
+
+    features: int = 64
+    samples: int = 10
+
+    name: ClassVar[str] = "versa"
+    trains: ClassVar = "tasks"
+    learning: ClassVar[str] = "LL+TT"
+
+    def __post_init__(self) -> None:
+        if self.samples < 1 or self.features < 1:
+            raise BadInput("versa: samples and features must be at least 1")
+
+    def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
+        return {"amortised": Amortised(backbone.width, self.features)}  # type: ignore[arg-type]
+
+    def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
+        a: Amortised = m["amortised"]  # type: ignore[assignment]
+        s, q = a.reduce(b.s), a.reduce(b.q)
+        means = b.prototypes(s)
+        weight, bias = a.weight_mean(means), a.bias_mean(means)
+        spread, bias_spread = (0.5 * a.weight_spread(means)).exp(), (0.5 * a.bias_spread(means)).exp()
+        noise = self.noise(b, weight.shape[-1] + 1).to(weight)
+        weights = weight[:, None] + spread[:, None] * noise[..., :-1]
+        biases = bias[:, None] + bias_spread[:, None] * noise[..., -1:]
+        logits = torch.einsum("tqd,tlcd->tlqc", q, weights) + biases.transpose(-1, -2)
+        logits = logits.masked_fill(b.absent[:, None, None, :], float("-inf"))
+        return torch.log_softmax(logits, -1).logsumexp(1) - torch.log(torch.tensor(float(self.samples)))
+
+    def noise(self, b: Batch, width: int) -> Tensor:
+        """``(T, L, C, width)`` normal numbers, each task's from its own seed and free of the other tasks' sizes."""
+        out = torch.zeros(len(b.seeds), self.samples, b.C, width)
+        for t, (seed, n) in enumerate(zip(b.seeds, b.n.tolist(), strict=True)):
+            generator = torch.Generator().manual_seed(int(seed))
+            out[t, :, :n] = torch.randn(self.samples, n, width, generator=generator)
+        return out
+
+    def task_loss(self, m: nn.ModuleDict, b: Batch, labels: Tensor) -> Tensor:
+        return F.nll_loss(self.head(m, b).flatten(0, 1), labels.flatten(), ignore_index=-2)

@@ -1,0 +1,1 @@
+"""Methods that learn from the images themselves, before or beside the labels."""

@@ -1,0 +1,22 @@
+"""GCNZ: six graph convolutions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from handful.methods.zero_shot.sgcn import SGCN
+
+
+@dataclass(frozen=True, kw_only=True)
+class GCNZ(SGCN):
+    """GCNZ, or GCN-6 (Wang, Ye, Gupta, "Zero-shot recognition via semantic embeddings and knowledge graphs", CVPR 2018).
+
+    Six graph convolutions with hidden widths 2048, 2048, 1024, 1024, 512 and the symmetric normalisation of Kipf and
+    Welling, D^-1/2 A D^-1/2.
+    """
+
+    hidden: tuple[int, ...] = (2048, 2048, 1024, 1024, 512)
+    normalise: Literal["row", "symmetric"] = "symmetric"
+
+    name: ClassVar[str] = "gcnz"

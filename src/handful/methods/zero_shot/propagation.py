@@ -1,0 +1,91 @@
+"""Propagation over the class graph: normalised adjacencies, groups of relatives by distance, graph layers."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from handful.data import bfs
+from handful.methods.zero_shot.base import Graph
+
+SLOPE = 0.2
+
+
+def _sparse(rows: Tensor, columns: Tensor, values: Tensor, n: int) -> Tensor:
+    return torch.sparse_coo_tensor(torch.stack([rows, columns]), values, (n, n), check_invariants=False).coalesce()
+
+
+def adjacency(graph: Graph, normalise: str) -> Tensor:
+    """The undirected graph with self-loops, ``row``-normalised (D^-1 A) or ``symmetric`` (D^-1/2 A D^-1/2)."""
+    n, device = len(graph), graph.nodes.device
+    own = torch.arange(n, device=device)
+    rows = torch.cat([graph.child, graph.parent, own])
+    columns = torch.cat([graph.parent, graph.child, own])
+    degree = torch.zeros(n, device=device).index_add_(0, rows, torch.ones(len(rows), device=device))
+    values = 1 / degree[rows] if normalise == "row" else (degree[rows] * degree[columns]).rsqrt()
+    return _sparse(rows, columns, values, n)
+
+
+def groups(graph: Graph, direction: str, farthest: int = 4) -> list[Tensor]:
+    """Relatives by distance, one row-normalised matrix a group: 0 (oneself), 1, ..., farthest and beyond.
+
+    ``direction`` is ``ancestors`` or ``descendants``; a row without relatives in a group is zero.
+    """
+    n, device = len(graph), graph.nodes.device
+    child, parent = graph.child.cpu().numpy(), graph.parent.cpu().numpy()
+    up = bfs.csr(n, child, parent) if direction == "ancestors" else bfs.csr(n, parent, child)
+    owner, node, dist = bfs.reach(*up, np.arange(n))
+    out = []
+    for k in range(farthest + 1):
+        if k == 0:
+            rows = columns = np.arange(n)
+        else:
+            pick = dist >= k if k == farthest else dist == k
+            rows, columns = owner[pick], node[pick]
+        count = np.bincount(rows, minlength=n)
+        values = torch.as_tensor(1 / count[rows], dtype=torch.float32, device=device)
+        out.append(_sparse(torch.as_tensor(rows, device=device), torch.as_tensor(columns, device=device), values, n))
+    return out
+
+
+class GraphLayer(nn.Module):
+    """H' = act(sum_k alpha_k A_k (dropout(H) W + b)); one A with alpha 1 is a plain graph convolution."""
+
+    def __init__(self, width_in: int, width_out: int, n_groups: int, dropout: float, last: bool):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width_in, width_out))
+        self.bias = nn.Parameter(torch.zeros(width_out))
+        nn.init.xavier_uniform_(self.weight)
+        self.attention = nn.Parameter(torch.ones(n_groups)) if n_groups > 1 else None
+        self.dropout, self.last = dropout, last
+
+    def forward(self, h: Tensor, adjacencies: list[Tensor]) -> Tensor:
+        h = F.dropout(h, self.dropout, self.training) @ self.weight + self.bias
+        if self.attention is None:
+            h = torch.sparse.mm(adjacencies[0], h)
+        else:
+            share = torch.softmax(self.attention, 0)
+            h = torch.stack([share[k] * torch.sparse.mm(a, h) for k, a in enumerate(adjacencies)]).sum(0)
+        return h if self.last else F.leaky_relu(h, SLOPE)
+
+
+class GraphNet(nn.Module):
+    """Layers over one or alternating sets of adjacencies; the output is on the unit sphere."""
+
+    def __init__(self, widths: list[int], sets: list[list[Tensor]], dropout: float):
+        super().__init__()
+        self.sets = sets
+        last = len(widths) - 2
+        self.layers = nn.ModuleList(
+            GraphLayer(a, b, len(sets[i % len(sets)]), dropout, last=i == last)
+            for i, (a, b) in enumerate(itertools.pairwise(widths))
+        )
+
+    def forward(self, h: Tensor) -> Tensor:
+        for i, layer in enumerate(self.layers):
+            h = layer(h, self.sets[i % len(self.sets)])
+        return F.normalize(h, dim=1)

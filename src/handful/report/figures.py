@@ -1,0 +1,137 @@
+"""Figures as SVG text: bars with intervals, curves with bands, heat maps. Same numbers, same bytes."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+COLOURS = ("#1f6f8b", "#c8553d", "#588157", "#8a5a9e", "#d19a2a", "#4a6fa5", "#7f7f7f", "#b5577d", "#3f9c95", "#6b4e3d")
+STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e8eb",
+    "axes.axisbelow": True,
+    "svg.hashsalt": "handful",
+    "svg.fonttype": "path",
+    "figure.constrained_layout.use": True,
+}
+
+
+def as_svg(figure: Any) -> str:
+    """The figure as one SVG element without date, so that equal figures are equal texts; its ids are its own."""
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    text = stream.getvalue()
+    return unique_ids(text[text.index("<svg") :])
+
+
+def unique_ids(svg: str) -> str:
+    """Prefix every id with a hash of the drawing, so that several drawings can stand in one page."""
+    import hashlib
+
+    mark = "f" + hashlib.sha256(svg.encode()).hexdigest()[:8]
+    svg = re.sub(r'id="([^"]+)"', rf'id="{mark}-\1"', svg)
+    svg = re.sub(r'href="#([^"]+)"', rf'href="#{mark}-\1"', svg)
+    return re.sub(r"url\(#([^)]+)\)", rf"url(#{mark}-\1)", svg)
+
+
+def bars(
+    labels: Sequence[str],
+    groups: Mapping[str, Sequence[tuple[float, float]]],
+    ylabel: str = "accuracy (%)",
+    chance: float | None = None,
+    width: float = 5.2,
+) -> str:
+    """Grouped bars: for each group one (value, half interval) a label, in percent."""
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(max(width, 0.9 * len(labels) * max(1, 0.4 * len(groups))), 3.1))
+        step = 0.8 / max(1, len(groups))
+        x = np.arange(len(labels))
+        for i, (name, values) in enumerate(groups.items()):
+            value = np.asarray([v for v, _ in values], dtype=float)
+            half = np.nan_to_num(np.asarray([h for _, h in values], dtype=float))
+            axis.bar(
+                x + (i - (len(groups) - 1) / 2) * step,
+                value,
+                step * 0.92,
+                yerr=half,
+                capsize=2.5,
+                color=COLOURS[i % len(COLOURS)],
+                error_kw={"lw": 1},
+                label=name,
+            )
+        axis.set_xticks(
+            x,
+            labels,
+            rotation=0 if max(map(len, labels)) < 14 and len(labels) < 6 else 25,
+            ha="center" if len(labels) < 6 and max(map(len, labels)) < 14 else "right",
+        )
+        axis.grid(axis="x", visible=False)
+        axis.set_ylabel(ylabel)
+        if chance is not None:
+            axis.axhline(chance, color="#555", lw=1, ls=":", label="chance")
+        if len(groups) > 1 or chance is not None:
+            axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        return as_svg(figure)
+
+
+def curves(
+    lines: Mapping[str, Sequence[tuple[float, float, float, float]]],
+    xlabel: str,
+    ylabel: str = "accuracy (%)",
+    logx: bool = False,
+    chance: Sequence[tuple[float, float]] | None = None,
+) -> str:
+    """Curves with bands: for each line points (x, value, low, high), in percent."""
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(4.6, 3.1))
+        for i, (name, points) in enumerate(lines.items()):
+            x, value, low, high = np.asarray(points, dtype=float).T
+            axis.plot(x, value, "-o", ms=3, lw=1.5, color=COLOURS[i % len(COLOURS)], label=name)
+            axis.fill_between(x, low, high, color=COLOURS[i % len(COLOURS)], alpha=0.18, lw=0)
+        if chance is not None:
+            x, value = np.asarray(chance, dtype=float).T
+            axis.plot(x, value, ":", color="#555", lw=1, label="chance")
+        if logx:
+            axis.set_xscale("log")
+        axis.set_xlabel(xlabel)
+        axis.set_ylabel(ylabel)
+        axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        return as_svg(figure)
+
+
+def heat(values: np.ndarray, rows: Sequence[str], columns: Sequence[str], label: str, numbers: bool = True) -> str:
+    """A heat map with its numbers written in."""
+    values = np.asarray(values, dtype=float)
+    with plt.rc_context({**STYLE, "axes.grid": False}):
+        figure, axis = plt.subplots(figsize=(1.6 + 0.55 * len(columns), 1.2 + 0.32 * len(rows)))
+        image = axis.imshow(values, cmap="YlGnBu", aspect="auto")
+        axis.set_xticks(range(len(columns)), columns, rotation=35, ha="right")
+        axis.set_yticks(range(len(rows)), rows)
+        if numbers and values.size <= 400:
+            middle = (np.nanmax(values) + np.nanmin(values)) / 2
+            for i, j in np.ndindex(*values.shape):
+                if not np.isnan(values[i, j]):
+                    axis.text(
+                        j,
+                        i,
+                        f"{values[i, j]:.3g}",
+                        ha="center",
+                        va="center",
+                        fontsize=7,
+                        color="white" if values[i, j] > middle else "#222",
+                    )
+        figure.colorbar(image, ax=axis, label=label, fraction=0.05)
+        return as_svg(figure)

@@ -1,0 +1,767 @@
+"""Submissions that try to cheat or to break the machine: each is contained, and reported with the right code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import QUICK, SMALL, Arena, needs_walls, source
+from handful.challenge.job import descendants, resident
+
+pytestmark = needs_walls
+
+
+def alive(arena: Arena) -> set[int]:
+    """The processes of the arena's sandbox; none between jobs where each job has a sandbox of its own."""
+    return set(descendants(arena.session.pid)) if arena.session.isolation == "strong" else set()
+
+
+def lines(log: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in log.splitlines() if "=" in line)
+
+
+PROBE = """
+import ctypes, gc, json, socket, subprocess, traceback
+libc = ctypes.CDLL(None, use_errno=True)
+found = {}
+
+def probe(name):
+    def run(action):
+        if ONLY and name not in ONLY:
+            return
+        try:
+            value = action()
+            found[name] = "ESCAPED " + repr(value)[:200] if value else "contained"
+        except BaseException as error:
+            found[name] = "contained " + type(error).__name__
+    return run
+
+def syscall(*arguments):
+    ctypes.set_errno(0)
+    return libc.syscall(*arguments) >= 0
+
+def attack(secret, port, abstract, evaluator):
+    @probe("labels on disk")
+    def _(): return open(secret).read()
+    @probe("home folders")
+    def _(): return [p for p in ("/root/.bashrc", "/home", "/etc/shadow", "/etc/passwd", "/var", "/mnt") if os.path.exists(p)]
+    @probe("frames")
+    def _():
+        frame, names = sys._getframe(), []
+        while frame:
+            names += [n for n, v in frame.f_locals.items() if ("quer" in n or "answer" in n or "truth" in n) and hasattr(v, "__len__")]
+            frame = frame.f_back
+        return names
+    @probe("gc")
+    def _(): return [type(o).__name__ for o in gc.get_objects() if type(o).__name__ in ("HiddenTask", "Plan", "Row", "ArraySource")]
+    @probe("secret in memory")
+    def _(): return [1 for o in gc.get_objects() if isinstance(o, dict) and ("secret" in o or "query_labels" in o) and o is not globals() and type(o.get("secret")) is bytes]
+    @probe("tcp")
+    def _(): return socket.create_connection(("127.0.0.1", port), 2)
+    @probe("udp")
+    def _(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", port))
+    @probe("raw and netlink")
+    def _(): return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+    @probe("abstract socket")
+    def _():
+        s = socket.socket(socket.AF_UNIX); s.connect("\\0" + abstract); return True
+    @probe("other processes")
+    def _(): return [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in (os.getpid(), 1)]
+    @probe("evaluator's proc")
+    def _(): return open(f"/proc/{evaluator}/environ").read() or os.path.exists(f"/proc/{evaluator}")
+    @probe("signal evaluator")
+    def _(): os.kill(evaluator, 0); return evaluator not in (os.getpid(), 1)
+    @probe("ptrace")
+    def _(): return syscall(101, 16, os.getppid() or 1, 0, 0) or syscall(101, 0, 0, 0, 0)
+    @probe("process_vm_readv")
+    def _(): return syscall(310, 1, 0, 0, 0, 0, 0)
+    @probe("new user namespace")
+    def _(): return syscall(272, 0x10000000)
+    @probe("new mount namespace")
+    def _(): return syscall(272, 0x00020000)
+    @probe("clone with namespace")
+    def _(): return syscall(56, 0x10000000 | 17, 0, 0, 0, 0)
+    @probe("mount")
+    def _(): return libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None) == 0
+    @probe("remount")
+    def _(): return libc.mount(b"none", b"/usr", None, 32 | 4096, None) == 0
+    @probe("bpf, keys, io_uring, perf")
+    def _(): return [n for n in (321, 248, 250, 425, 298, 323, 319) if syscall(n, 0, 0, 0, 0, 0)]
+    @probe("x32 calls")
+    def _(): return syscall(0x40000000 + 272, 0x10000000)
+    @probe("chroot")
+    def _(): os.chroot("/tmp"); return True
+    @probe("become root")
+    def _(): os.setuid(0); return True
+    @probe("set-uid programs")
+    def _(): return subprocess.run(["/bin/su", "-c", "id"], capture_output=True, timeout=5).stdout
+    @probe("write submission")
+    def _(): open(os.path.join(os.path.dirname(__file__), "x"), "w"); return True
+    @probe("write interpreter")
+    def _(): open(os.path.join(os.path.dirname(os.__file__), "x"), "w"); return True
+    @probe("write torch")
+    def _(): open(os.path.join(os.path.dirname(torch.__file__), "x"), "w"); return True
+    @probe("write our code")
+    def _(): open("/opt/handful/handful/challenge/protocol.py", "a"); return True
+    @probe("write root")
+    def _(): open("/x", "w"); return True
+    @probe("write saved")
+    def _(): open("/saved/x", "w"); return True
+    @probe("device nodes")
+    def _(): os.mknod("/tmp/disk", 0o60600, os.makedev(254, 0)); return True
+    @probe("disks")
+    def _(): return [d for d in os.listdir("/dev") if d.startswith(("sd", "vd", "nvme", "mem", "kmem", "kvm"))]
+    @probe("environment")
+    def _(): return [k for k in os.environ if "SECRET" in k or "TOKEN" in k or k in ("PWD", "OLDPWD", "SHELL")]
+    @probe("environment of init")
+    def _(): return "HANDFUL_SECRET" in open("/proc/1/environ").read()
+    @probe("descriptors")
+    def _():
+        names = {}
+        for fd in os.listdir("/proc/self/fd"):
+            try: names[fd] = os.readlink("/proc/self/fd/" + fd)
+            except OSError: pass
+        return [v for k, v in names.items() if not (v.startswith("pipe:") or v == "/dev/null" or v.startswith("/proc"))] or len(names) > 6
+    @probe("raise limits")
+    def _():
+        import resource
+        resource.setrlimit(resource.RLIMIT_NPROC, (10**6, 10**6)); return True
+    @probe("kernel settings")
+    def _(): open("/proc/sys/kernel/core_pattern", "w").write("|/tmp/x"); return True
+    @probe("sysrq")
+    def _(): open("/proc/sysrq-trigger", "w").write("h"); return True
+    @probe("training data")
+    def _(): return os.path.exists("/train") and os.listdir("/train") if not ALLOW_TRAIN else False
+    print()
+    for name, value in found.items():
+        print(f"{name}={value}")
+"""
+
+
+@pytest.fixture(scope="module")
+def probed(arena: Arena, tmp_path_factory):
+    """All quiet attacks in one run, with real targets: a file, two listeners, a secret in the environment."""
+    secret = tmp_path_factory.mktemp("hidden") / "labels.csv"
+    secret.write_text("the truth")
+    secret.chmod(0o644)
+    tcp = socket.create_server(("127.0.0.1", 0))
+    local = socket.socket(socket.AF_UNIX)
+    abstract = f"handful-test-{os.getpid()}"
+    local.bind("\0" + abstract)
+    local.listen(1)
+    os.environ["HANDFUL_SECRET"] = "in the evaluator's environment"
+    call = f"attack({str(secret)!r}, {tcp.getsockname()[1]}, {abstract!r}, {os.getpid()})"
+    try:
+        text = source(
+            top="ALLOW_TRAIN = True\nONLY = None\n" + PROBE, fit=f"{call}\nreturn _old_fit(self, support_set)"
+        )
+        result, failure = arena.attempt(text)
+        yield result, failure, lines(result.test_log)
+    finally:
+        del os.environ["HANDFUL_SECRET"]
+        tcp.close()
+        local.close()
+
+
+def test_every_quiet_attack_is_contained(probed):
+    _, failure, found = probed
+    assert failure is None, failure
+    assert len(found) >= 38
+    assert {name: value for name, value in found.items() if not value.startswith("contained")} == {}
+
+
+def test_the_probes_do_find_what_is_there_without_walls(run, tmp_path):
+    """Positive control: the harmless ones of the same probes, run in trusted mode, see the machine."""
+    secret = tmp_path / "labels.csv"
+    secret.write_text("the truth")
+    names = ["labels on disk", "home folders", "tcp", "udp", "other processes", "evaluator's proc", "write submission"]
+    with socket.create_server(("127.0.0.1", 0)) as tcp:
+        call = f"attack({str(secret)!r}, {tcp.getsockname()[1]}, 'none', {os.getpid()})"
+        top = f"ALLOW_TRAIN = True\nONLY = {names!r}\n{PROBE}"
+        text = source(top=top, fit=f"{call}\nreturn _old_fit(self, support_set)")
+        found = lines(run(text, trust=True, tasks_per_dataset=1).test_log)
+    assert [name for name in names if not found[name].startswith("ESCAPED")] == []
+
+
+def test_a_submission_that_patches_the_evaluators_modules_scores_what_it_answers(arena):
+    text = source(
+        top="""
+        for name, module in list(sys.modules.items()):
+            if name.startswith("_handful_") or name == "__main__":
+                for key in ("check_answer", "recalls", "normalised_accuracy", "expect_silence"):
+                    setattr(module, key, lambda *a, **k: 1.0)
+        """,
+        predict="return np.zeros(len(X), int)",
+    )
+    result, failure = arena.attempt(text)
+    assert failure is None and result.rows[0].normalised == pytest.approx(0.0)
+
+
+def test_the_seed_that_a_submission_sees_does_not_give_the_tasks(run, hidden, sets):
+    text = source(
+        fit="""
+        frame = sys._getframe()
+        while frame:
+            if "job" in frame.f_locals:
+                print("seed=%d" % frame.f_locals["job"]["seed"])
+            frame = frame.f_back
+        import hashlib
+        print("support=" + hashlib.sha256((support_set[0] * 255).round().byte().permute(0, 2, 3, 1)
+              .flatten(1).sort(0).values.numpy().tobytes()).hexdigest())
+        return _old_fit(self, support_set)
+        """
+    )
+    import hashlib
+
+    found = lines(run(text, tasks_per_dataset=1, secret=b"q").test_log)
+
+    def mark(images: np.ndarray) -> str:
+        return hashlib.sha256(np.sort(images.reshape(len(images), -1), 0).tobytes()).hexdigest()
+
+    from handful.challenge import seeds
+
+    true = [mark(hidden.draw(name, seeds.derive(b"q", "tasks", name), 0).support) for name in sets]
+    assert found["support"] in true, "the mark of the right task is recognised"
+    visible = int(found["seed"])
+    guesses = [
+        mark(hidden.draw(name, seed, i).support) for name in sets for seed in (visible, *range(20)) for i in range(3)
+    ]
+    assert found["support"] not in guesses
+
+
+REMEMBER = """
+import builtins, socket, subprocess
+PLACES = ["/tmp/mark", "/dev/shm/mark", "/var/tmp/mark", "/submission/mark", "/saved/mark", "/tmp/save/mark", "/run/mark"]
+
+def search():
+    seen = []
+    if getattr(builtins, "mark", None): seen.append("global")
+    if getattr(torch, "mark", None): seen.append("module")
+    for place in PLACES:
+        if os.path.exists(place): seen.append(place)
+    for name in ("\\0mark", "/tmp/mark.sock"):
+        try:
+            s = socket.socket(socket.AF_UNIX); s.settimeout(1); s.connect(name); seen.append("daemon " + name[1:])
+        except OSError: pass
+    try:
+        from multiprocessing import shared_memory
+        shared_memory.SharedMemory("mark"); seen.append("posix shared memory")
+    except Exception: pass
+    import ctypes
+    libc = ctypes.CDLL(None)
+    if libc.shmget(4711, 16, 0o666) >= 0: seen.append("sysv shared memory")
+    others = [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in (1, os.getpid())]
+    if others: seen.append("processes")
+    return seen
+
+def leave():
+    builtins.mark = torch.mark = True
+    for place in PLACES:
+        try: open(place, "w").write("x")
+        except OSError: pass
+    import ctypes
+    ctypes.CDLL(None).shmget(4711, 16, 0o1666)
+    try:
+        from multiprocessing import shared_memory, resource_tracker
+        m = shared_memory.SharedMemory("mark", create=True, size=16)
+        resource_tracker.unregister(m._name, "shared_memory")
+    except Exception: pass
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            import signal
+            for n in range(1, 32):
+                try: signal.signal(n, signal.SIG_IGN)
+                except OSError: pass
+            s = socket.socket(socket.AF_UNIX); s.bind("\\0mark"); s.listen(5)
+            time.sleep(30)
+        os._exit(0)
+    os.wait()
+    time.sleep(0.1)
+"""
+
+
+def test_nothing_is_remembered_from_task_to_task(arena):
+    text = source(top=REMEMBER, fit="print('seen=%r' % search()); leave(); return _old_fit(self, support_set)")
+    result, failure = arena.attempt(text, repeat=3)
+    assert failure is None, failure
+    assert [line for line in result.test_log.splitlines() if line.startswith("seen")] == ["seen=[]"] * 3
+
+
+def test_nothing_is_left_running_after_a_job(arena):
+    before = alive(arena)
+    _, failure = arena.attempt(source(top=REMEMBER, fit="leave(); return _old_fit(self, support_set)"))
+    assert failure is None and alive(arena) == before
+
+
+def test_a_fork_bomb_stays_small_and_ends_with_its_task(arena):
+    text = source(
+        fit="""
+        children = 0
+        try:
+            while children < 5000:
+                if os.fork() == 0:
+                    time.sleep(60)
+                    os._exit(0)
+                children += 1
+        except OSError as error:
+            print("children=%d" % children)
+        return _old_fit(self, support_set)
+        """
+    )
+    before = alive(arena)
+    result, failure = arena.attempt(text)
+    assert failure is None and int(lines(result.test_log)["children"]) <= SMALL.processes
+    assert alive(arena) == before
+
+
+def test_an_endless_fork_bomb_is_ended_by_the_clock(arena):
+    text = source(
+        fit="""
+        def bomb():
+            while True:
+                try: os.fork()
+                except OSError: pass
+        bomb()
+        """
+    )
+    _, failure = arena.attempt(text, replace(QUICK, fit=1.0))
+    assert failure.code in ("TIMEOUT_FIT", "OOM", "PROTOCOL", "CRASH") and failure.phase == "fit"
+    result, failure = arena.attempt(source())
+    assert failure is None and result.rows, "the next submission is not disturbed"
+
+
+def test_a_memory_bomb_in_one_process_is_oom(arena):
+    _, failure = arena.attempt(source(fit="x = [np.ones(10**7) for _ in range(100000)]"))
+    assert (failure.code, failure.phase) == ("OOM", "fit")
+    _, failure = arena.attempt(source(fit="torch.ones(10**10)"))
+    assert (failure.code, failure.phase) == ("OOM", "fit")
+
+
+def test_a_memory_bomb_in_many_processes_is_oom(arena):
+    text = source(
+        fit="""
+        for _ in range(12):
+            if os.fork() == 0:
+                x = np.ones(15 * 10**6)
+                time.sleep(60)
+        time.sleep(60)
+        """
+    )
+    _, failure = arena.attempt(text)
+    assert (failure.code, failure.phase) == ("OOM", "fit") and "together" in failure.message
+
+
+def test_a_memory_bomb_in_shared_pages_is_oom(arena):
+    text = source(
+        fit="""
+        import mmap
+        m = mmap.mmap(-1, 3 << 30)
+        for i in range(0, 3 << 30, 4096): m[i] = 1
+        """
+    )
+    _, failure = arena.attempt(text)
+    assert failure.code == "OOM"
+
+
+def test_forked_processes_that_share_their_pages_are_not_oom(arena):
+    text = source(
+        fit="""
+        for _ in range(10):
+            if os.fork() == 0:
+                time.sleep(1.0)
+                os._exit(0)
+        time.sleep(0.5)
+        return _old_fit(self, support_set)
+        """
+    )
+    _, failure = arena.attempt(text)
+    assert failure is None, failure
+
+
+def test_disk_and_inode_fillers_hit_the_end_of_their_own_tmp(arena):
+    text = source(
+        fit="""
+        written = files = 0
+        try:
+            for i in range(100):
+                with open("/tmp/big%d" % i, "wb") as f:
+                    for _ in range(8):
+                        written += f.write(b"x" * (1 << 20))
+        except OSError as error: print("disk=%d %d" % (written >> 20, error.errno))
+        import shutil
+        for name in os.listdir("/tmp"):
+            if name.startswith("big"): os.remove("/tmp/" + name)
+        try:
+            for i in range(20000):
+                open("/tmp/f%d" % i, "w").close(); files = i
+        except OSError as error: print("inodes=%d %d" % (files, error.errno))
+        try:
+            open("/dev/shm/x", "wb").write(b"x" * (64 << 20))
+        except OSError as error: print("shm=%d" % error.errno)
+        return _old_fit(self, support_set)
+        """
+    )
+    result, failure = arena.attempt(text)
+    assert failure is None, failure
+    found = lines(result.test_log)
+    assert int(found["disk"].split()[0]) <= SMALL.tmp_bytes >> 20
+    # bubblewrap has no option for inodes: without root only the kernel's own limit and the clock hold.
+    assert arena.session.isolation == "userns" or int(found["inodes"].split()[0]) <= SMALL.inodes
+    assert "shm" in found
+
+
+def test_a_file_larger_than_its_limit_ends_the_process_or_the_write(arena):
+    text = source(fit="open('/tmp/x', 'wb').write(b'x' * (30 << 20))")
+    _, failure = arena.attempt(text)
+    assert failure.code in ("FIT_ERROR", "CRASH")
+
+
+@pytest.mark.parametrize("how", ["while True: pass", "time.sleep(1000)"])
+@pytest.mark.parametrize(
+    ("where", "code"),
+    [("top", "TIMEOUT_IMPORT"), ("load", "TIMEOUT_IMPORT"), ("fit", "TIMEOUT_FIT"), ("predict", "TIMEOUT_PREDICT")],
+)
+def test_whatever_never_ends_is_ended(arena, where, how, code):
+    limits = replace(
+        QUICK, load=1.0 if code == "TIMEOUT_IMPORT" else 20, fit=0.5 if where == "fit" else 20, predict=0.5
+    )
+    _, failure = arena.attempt(source(**{where: how}), limits)
+    assert failure.code == code
+
+
+def test_training_that_never_ends_is_ended(arena):
+    _, _, failure = arena.training(source(meta_fit="time.sleep(1000)"), replace(QUICK, train=0.5))
+    assert (failure.code, failure.phase) == ("TIMEOUT_TRAIN", "meta-train")
+    _, _, failure = arena.training(source(save="time.sleep(1000)"), replace(QUICK, save=0.5))
+    assert (failure.code, failure.phase) == ("TIMEOUT_SAVE", "save")
+
+
+def test_the_whole_run_has_a_clock_of_its_own(run):
+    result = run(
+        source(fit="time.sleep(0.4); return _old_fit(self, support_set)"),
+        times=replace(QUICK, total=4.0),
+        tasks_per_dataset=20,
+    )
+    assert result.failure.code == "TIMEOUT_TOTAL" and result.score is None
+
+
+def test_signals_that_are_ignored_do_not_help(arena):
+    text = source(
+        fit="""
+        import signal
+        for n in range(1, 65):
+            try: signal.signal(n, signal.SIG_IGN)
+            except (OSError, ValueError): pass
+        while True: pass
+        """
+    )
+    started = time.monotonic()
+    _, failure = arena.attempt(text, replace(QUICK, fit=0.5))
+    assert failure.code == "TIMEOUT_FIT" and time.monotonic() - started < 15
+
+
+def test_stopping_or_killing_everything_in_sight_hurts_only_oneself(arena):
+    text = source(
+        fit="""
+        import signal
+        for sig in (signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM):
+            for pid in (0, -1, 1, 2, os.getppid()):
+                if pid not in (os.getpid(),):
+                    try: os.kill(pid, sig)
+                    except OSError: pass
+        return _old_fit(self, support_set)
+        """
+    )
+    _, failure = arena.attempt(text, replace(QUICK, fit=2.0))
+    assert failure is None or failure.code in ("TIMEOUT_FIT", "CRASH", "OOM")
+    assert arena.attempt(source())[1] is None, "the sandbox still works"
+
+
+@pytest.mark.parametrize(
+    ("predict", "code"),
+    [
+        ("return np.zeros((len(X), 3))", "BAD_SHAPE"),
+        ("return np.zeros((len(X), 5, 1))", "BAD_SHAPE"),
+        ("return np.zeros(len(X) - 1)", "BAD_SHAPE"),
+        ("return np.zeros((0, 5))", "BAD_SHAPE"),
+        ("return 3", "BAD_SHAPE"),
+        ("return None", "BAD_DTYPE"),
+        ("return np.array(['a'] * len(X))", "BAD_DTYPE"),
+        ("return np.zeros((len(X), 5), complex)", "BAD_DTYPE"),
+        ("return [[object()] * 5] * len(X)", "BAD_DTYPE"),
+        ("return np.full((len(X), 5), np.nan)", "NAN"),
+        ("return np.full((len(X), 5), np.inf)", "NAN"),
+        ("return np.full((len(X), 5), 1e300)", "NAN"),
+        ("return np.full(len(X), np.nan)", "NAN"),
+        ("return np.full(len(X), 5)", "BAD_LABEL"),
+        ("return np.full(len(X), -1)", "BAD_LABEL"),
+        ("return np.full(len(X), 0.5)", "BAD_LABEL"),
+        ("raise KeyError('x')", "PREDICT_ERROR"),
+        ("sys.exit(0)", "PREDICT_ERROR"),
+        ("os._exit(0)", "CRASH"),
+        ("os.abort()", "CRASH"),
+        ("import ctypes; ctypes.string_at(0)", "CRASH"),
+    ],
+)
+def test_wrong_answers_have_their_code(arena, predict, code):
+    _, failure = arena.attempt(source(predict=predict))
+    assert failure.code == code and failure.phase == "predict"
+
+
+@pytest.mark.parametrize(
+    ("top", "code"),
+    [
+        ("raise ValueError('x')", "IMPORT_ERROR"),
+        ("import nothing_like_this", "IMPORT_ERROR"),
+        ("sys.exit(3)", "IMPORT_ERROR"),
+        ("def (", "IMPORT_ERROR"),
+    ],
+)
+def test_what_cannot_be_imported_is_an_import_error(arena, top, code):
+    assert arena.attempt(source(top=top))[1].code == code
+    assert arena.training(source(top=top))[2].code == code
+
+
+def test_a_model_without_its_classes_is_an_import_error(arena):
+    failure = arena.attempt("x = 1\n")[1]
+    assert failure.code == "IMPORT_ERROR" and "MyMetaLearner" in failure.message
+    assert arena.attempt(source(load="raise OSError('gone')"))[1].code == "LOAD_ERROR"
+    assert arena.attempt(source(fit="raise ValueError('no')"))[1].code == "FIT_ERROR"
+    assert arena.training(source(meta_fit="raise ValueError('no')"))[2].code == "TRAIN_ERROR"
+
+
+def test_endless_output_is_bounded_and_ended(arena):
+    _, failure = arena.attempt(source(fit="while True: print('x' * 1000)"))
+    assert failure.code == "OUTPUT_LIMIT" and len(failure.log) <= SMALL.tail_bytes + 100
+
+
+def test_output_below_the_limit_keeps_its_end(arena):
+    result, failure = arena.attempt(source(fit="print('a' * 100000 + 'the end'); return _old_fit(self, support_set)"))
+    assert failure is None and "the end" in result.test_log and len(result.test_log) < SMALL.tail_bytes + 100
+
+
+FORGERIES = {
+    "garbage from a thread": "import threading; threading.Thread(target=lambda: [os.write(4, os.urandom(4096)) for _ in range(50)], daemon=True).start(); time.sleep(0.3)",
+    "an answer before the question": "os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack() + sys.modules['_handful_protocol'].Frame(5, 0).pack() + bytes(400)); time.sleep(0.3)",
+    "two_reports": "os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack()); os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack()); time.sleep(0.3)",
+    "an unknown code": "os.write(4, b'hf01' + bytes([4, 200, 0, 0]) + bytes(2040)); time.sleep(0.3)",
+    "a stage of training": "os.write(4, sys.modules['_handful_protocol'].Frame(2, 0).pack()); time.sleep(0.3)",
+}
+
+
+@pytest.mark.parametrize("how", sorted(FORGERIES))
+def test_forged_replies_are_protocol_errors(arena, how):
+    _, failure = arena.attempt(source(fit=FORGERIES[how] + "\nreturn _old_fit(self, support_set)"))
+    assert failure.code == "PROTOCOL", failure
+
+
+def test_a_reply_with_more_than_was_asked_is_a_protocol_error(arena):
+    text = source(
+        predict="""
+        a = np.zeros((len(X), 5), np.float32)
+        os.write(4, sys.modules['_handful_protocol'].Frame(5, 0).pack() + a.tobytes() + b"more" * 1000)
+        time.sleep(1)
+        """
+    )
+    assert arena.attempt(text)[1].code == "PROTOCOL"
+
+
+def test_closing_the_pipes_is_a_crash(arena):
+    assert arena.attempt(source(fit="os.close(3); os.close(4); time.sleep(20)"))[1].code == "CRASH"
+
+
+def test_a_pickle_in_save_stays_bytes(arena, tmp_path):
+    marker = tmp_path / "marker"
+    text = source(
+        save=f"""
+        import pickle
+        class Evil:
+            def __reduce__(self): return (os.system, ("touch {marker}",))
+        pickle.dump(Evil(), open(path + "/weights.pickle", "wb"))
+        os.makedirs(path + "/sub"); open(path + "/sub/two.txt", "w").write("two")
+        """
+    )
+    saved, _, failure = arena.training(text)
+    assert failure is None, failure
+    assert sorted(p.relative_to(saved).as_posix() for p in saved.rglob("*") if p.is_file()) == [
+        "sub/two.txt",
+        "weights.pickle",
+    ]
+    assert not marker.exists() and b"touch" in (saved / "weights.pickle").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        "os.symlink('/etc/ld.so.cache', path + '/link')",
+        "os.symlink('/', path + '/dir')",
+        "os.mkfifo(path + '/fifo')",
+        "import socket; socket.socket(socket.AF_UNIX).bind(path + '/s')",
+        "[open(path + '/f%d' % i, 'w').close() for i in range(50)]",
+        "open(path + '/big', 'wb').write(b'x' * (3 << 20))",
+        "f = open(path + '/sparse', 'wb'); f.truncate(20 << 20)",
+        "open(path + '/\\x1b[31mred', 'w')",
+        "open(path + '/..hidden', 'w')",
+    ],
+)
+def test_what_save_may_not_leave(arena, save):
+    saved, _, failure = arena.training(source(save=save))
+    assert (failure.code, failure.phase) == ("SAVE_ERROR", "save") and not saved.exists()
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "p.pack_block(1, name='../../evil')",
+        "p.pack_block(1, name='/tmp/evil')",
+        "p.pack_block(2, b'data without a file')",
+        "p.pack_block(1, name='a') + p.pack_block(1, name='a')",
+        "p.pack_block(1, name='a') + p.pack_block(1, name='a/b')",
+        "(p.pack_block(1, name='a') + p.pack_block(2, b'x' * 65536) * 40)",
+        "b''.join(p.pack_block(1, name='f%d' % i) for i in range(20))",
+        "b'rubbish' * 20000",
+    ],
+)
+def test_forged_streams_of_files_are_refused(arena, block):
+    text = source(
+        save=f"""
+        p = sys.modules["_handful_protocol"]
+        p.write_all(4, p.Frame(3, 0).pack() + {block} + p.pack_block(3))
+        time.sleep(1)
+        """
+    )
+    saved, _, failure = arena.training(text)
+    assert failure.code in ("SAVE_ERROR", "PROTOCOL") and not saved.exists()
+    assert not (arena.folder / "evil").exists() and not (arena.folder.parent / "evil").exists()
+
+
+def test_the_watch_counts_shared_pages_once():
+    program = "import os, time; x = bytearray(200 << 20)\nfor _ in range(4):\n    if os.fork() == 0: time.sleep(30); os._exit(0)\nprint('ready', flush=True); time.sleep(30)"
+    with subprocess.Popen(
+        [os.sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        process.stdout.readline()
+        try:
+            assert resident(process.pid, 10**12) > 900 << 20, "the quick sum counts them each time"
+            assert resident(process.pid, 1) < 400 << 20
+        finally:
+            os.killpg(process.pid, 9)
+
+
+MEMORISER = '''
+import hashlib, json
+STORE = os.path.join("/tmp" if not os.environ.get("HOME", "/tmp").startswith("/tmp/handful") else os.environ["HOME"], "store.json")
+MEMORY = USE_MEMORY
+
+def key(x):
+    return hashlib.sha256(x.numpy().tobytes()).hexdigest()
+
+class Groups:
+    """Images known to be of one class, over all tasks that were ever seen."""
+    def __init__(self):
+        self.parent = json.load(open(STORE)) if MEMORY and os.path.exists(STORE) else {}
+    def find(self, a):
+        self.parent.setdefault(a, a)
+        while self.parent[a] != a:
+            a = self.parent[a]
+        return a
+    def join(self, a, b):
+        self.parent[self.find(a)] = self.find(b)
+    def keep(self):
+        if MEMORY:
+            json.dump(self.parent, open(STORE, "w"))
+
+def remember(support_set):
+    X, y, _, ways, _ = support_set
+    groups = Groups()
+    for c in range(ways):
+        keys = [key(x) for x in X[y == c]]
+        for other in keys[1:]:
+            groups.join(other, keys[0])
+    groups.keep()
+    return groups, {groups.find(key(x)): int(label) for x, label in zip(X, y)}
+'''
+
+
+def memoriser(use: bool) -> str:
+    return source(
+        top=MEMORISER.replace("USE_MEMORY", str(use)),
+        fit="p = _old_fit(self, support_set); p.memory = remember(support_set); return p",
+        predict="""
+        scores = torch.from_numpy(_old_predict(self, X))
+        groups, known = self.memory
+        for i, x in enumerate(X):
+            root = groups.find(key(x))
+            if root in known:
+                scores[i, known[root]] += 1e6
+        return scores.numpy()
+        """,
+    )
+
+
+def test_a_memorising_submission_gains_nothing_and_gains_much_without_isolation(tmp_path, train):
+    """Patterns drowned in noise: the learner alone is weak, and a memory of earlier supports would know every image."""
+    from conftest import blobs
+    from handful.challenge.evaluate import ArraySource, Plan, evaluate
+
+    weak = {"weak": blobs(5, classes=6, each=16, size=4, noise=160)}
+    tasks = ArraySource(weak, ways=(4, 6), shots=(6, 8), queries=8)
+
+    def score(use: bool, **options) -> float:
+        folder = tmp_path / f"{use}-{len(options)}"
+        folder.mkdir()
+        (folder / "model.py").write_text(memoriser(use))
+        plan = Plan(tasks_per_dataset=30, secret=b"memory", times=QUICK, limits=SMALL, warm=(), **options)
+        result = evaluate(folder, train, tasks, plan, tmp_path / f"work-{use}-{len(options)}")
+        assert result.failure is None, result.failure
+        return np.array([row.normalised for row in result.rows])
+
+    without, within = score(False), score(True)
+    free = score(True, trust=True, together=True)
+    assert np.array_equal(without, within), "equal tasks, equal answers: nothing was remembered"
+    spread = 2 * without.std() / np.sqrt(len(without))
+    assert free.mean() > without.mean() + 3 * spread, (free.mean(), without.mean(), spread)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="already runs without root")
+def test_the_same_attacks_are_contained_without_root(tmp_path):
+    """The user-namespace form, as the user nobody, with an interpreter that this user can read."""
+    site = Path(np.__file__).resolve().parents[1]
+    here = Path(__file__).resolve()
+    path = f"{here.parents[2] / 'src'}{os.pathsep}{site}"
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "/usr/bin/python3"]
+    environment = {"PYTHONPATH": path, "HOME": "/tmp", "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    look = [*nobody, "-c", "import torch, numpy, pytest; from handful.challenge.sandbox import detect; print(detect())"]
+    seen = subprocess.run(look, env=environment, capture_output=True, text=True, cwd="/")
+    if seen.stdout.strip() != "userns":
+        pytest.skip(f"no interpreter for the user nobody here: {seen.stderr.strip()[-200:]}")
+    base = tempfile.mkdtemp(prefix="handful-nobody-")
+    os.chmod(base, 0o777)
+    chosen = "quiet or remembered or fork_bomb_stays or many_processes or stopping or two_reports or pickle"
+    command = [
+        *nobody,
+        "-m",
+        "pytest",
+        "-o",
+        "addopts=",
+        "-p",
+        "no:cacheprovider",
+        f"--basetemp={base}/t",
+        "-k",
+        chosen,
+        str(here),
+    ]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=here.parents[2])
+    shutil.rmtree(base, ignore_errors=True)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "passed" in done.stdout and "skipped" not in done.stdout

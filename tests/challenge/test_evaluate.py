@@ -1,0 +1,305 @@
+"""Submissions in the starting kit's layout run unmodified, see only what they may, and are scored as they answer."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from conftest import SMALL, needs_walls, source
+from handful.challenge import sandbox, seeds
+from handful.challenge.evaluate import ArraySource, Plan, disguise, interleave
+from handful.challenge.failures import Failure, clean_text, tell
+from handful.challenge.protocol import BadFrame, Frame, Kind, Stage, Status, check_answer
+from handful.errors import BadInput, Missing
+
+KIT = '''
+"""A submission as the starting kit lays it out: helpers beside it, pickled weights, seeds set on import."""
+import os
+import pickle
+import random
+from typing import Any, Iterable, List, Tuple
+
+import numpy as np
+import torch
+import torch.nn as nn
+
+from helpers import embed
+from cdmetadl.api.api import MetaLearner, Learner, Predictor
+
+SEED = 98
+random.seed(SEED)
+torch.manual_seed(SEED)
+np.random.seed(SEED)
+
+
+class MyMetaLearner(MetaLearner):
+    def __init__(self, train_classes: int, total_classes: int, logger: Any) -> None:
+        super().__init__(train_classes, total_classes, logger)
+        print("classes", self.train_classes, self.total_classes)
+
+    def meta_fit(self, meta_train_generator: Iterable[Any], meta_valid_generator: Iterable[Any]) -> Learner:
+        seen = []
+        for call in range(2):
+            for data in meta_train_generator(3):
+                if MODE == "task":
+                    X, y, original = data.support_set
+                    assert X.shape == (data.num_ways * data.num_shots, 3, 12, 12) and X.dtype == torch.float32
+                    assert 0 <= X.min() and X.max() <= 1 and y.dtype == torch.int64
+                    assert sorted(set(y.tolist())) == list(range(data.num_ways)) and data.dataset in ("one", "two", "three")
+                    assert [int(data.original_class_idx[c]) for c in y] == original.tolist()
+                    seen.append(tuple(original.tolist()))
+                    self.log(data, np.eye(data.num_ways)[data.query_set[1].numpy()], 0.5)
+                else:
+                    X, y = data
+                    assert X.shape == (16, 3, 12, 12) and y.shape == (16,) and y.max() < self.train_classes
+                    seen.append(tuple(y.tolist()))
+                    self.log(data, y.numpy(), 0.5)
+        assert len(set(seen)) == 6, "every call goes on where the last one stopped"
+        for task in meta_valid_generator(2):
+            assert (task.num_ways, task.num_shots) == (5, 5) and len(task.query_set[1]) == 25
+            self.log(task, task.query_set[1].numpy(), meta_train=False)
+        return MyLearner([torch.ones(2)])
+
+
+class MyLearner(Learner):
+    def __init__(self, weights: List[torch.Tensor] = []) -> None:
+        super().__init__()
+        self.weights = weights
+
+    def fit(self, support_set: Tuple[torch.Tensor, torch.Tensor, torch.Tensor, int, int]) -> Predictor:
+        X_train, y_train, original, n_ways, k_shots = support_set
+        assert self.weights[0].sum() == 2
+        assert len(X_train) == n_ways * k_shots and isinstance(n_ways, int)
+        print("original", sorted(set(zip(y_train.tolist(), original.tolist()))))
+        print("sees", [p for p in ("/train", "/saved", "/submission") if os.path.exists(p)])
+        X = embed(X_train)
+        return MyPredictor(torch.stack([X[y_train == c].mean(0) for c in range(n_ways)]))
+
+    def save(self, path_to_save: str) -> None:
+        assert os.path.isdir(path_to_save)
+        with open(f"{path_to_save}/weights.pickle", "wb+") as f:
+            pickle.dump(self.weights, f)
+        print("training sees", [p for p in ("/train", "/saved", "/submission") if os.path.exists(p)])
+
+    def load(self, path_to_load: str) -> None:
+        with open(f"{path_to_load}/weights.pickle", "rb") as f:
+            self.weights = pickle.load(f)
+
+
+class MyPredictor(Predictor):
+    def __init__(self, prototypes: torch.Tensor) -> None:
+        super().__init__()
+        self.prototypes = prototypes
+
+    def predict(self, query_set: torch.Tensor) -> np.ndarray:
+        logits = -torch.cdist(embed(query_set), self.prototypes)
+        if ANSWER == "labels":
+            return logits.argmax(1).numpy()
+        if ANSWER == "probabilities":
+            return logits.softmax(1).numpy()
+        return logits.numpy()
+'''
+HELPERS = "import torch\ndef embed(X): return X.flatten(1)\n"
+VALID = {"N": 5, "k": 5, "query_images_per_class": 5}
+
+
+def kit(mode: str, answer: str) -> tuple[str, dict[str, str]]:
+    config = {"train_data_format": mode, "batch_size": 16, "validation_datasets": 1, "valid_config": VALID}
+    config["train_config"] = {"N": 5, "k": None, "min_k": 1, "max_k": 5, "query_images_per_class": 5}
+    text = KIT.replace("SEED = 98", f"SEED = 98\nMODE = {mode!r}\nANSWER = {answer!r}")
+    return text, {"helpers.py": HELPERS, "config.json": json.dumps(config), "metadata": "description: x\n"}
+
+
+@needs_walls
+@pytest.mark.parametrize(("mode", "answer"), [("task", "labels"), ("batch", "logits"), ("task", "probabilities")])
+def test_a_starting_kit_submission_runs_unmodified(run, mode, answer):
+    result = run(*kit(mode, answer))
+    assert result.failure is None, (result.failure, result.failure and result.failure.log)
+    assert result.score == pytest.approx(1.0), "the classes are far apart"
+    assert len(result.rows) == 6 and {row.dataset for row in result.rows} == {"one", "two", "three"}
+    assert "meta-train 6: accuracy 1.0000 loss 0.5000" in result.train_log and "meta-valid 2" in result.train_log
+    classes = "classes 5 20" if mode == "task" else "classes 20 20"
+    assert classes in result.train_log, "one of three data sets of ten classes is held out"
+    assert "training sees ['/train', '/submission']" in result.train_log
+    assert "sees ['/saved', '/submission']" in result.test_log
+
+
+@needs_walls
+@pytest.mark.parametrize("ships", [True, False])
+def test_submissions_that_import_the_interface_as_api_run(run, ships):
+    text = source().replace("from cdmetadl.api.api import", "from api import")
+    own = "from cdmetadl.ingestion.data_generator import Task\nclass Predictor: pass\nclass Learner: pass\nclass MetaLearner:\n    def __init__(self, a, b, c): pass\n"
+    result = run(text, {"api.py": own} if ships else {})
+    assert result.failure is None and result.score == pytest.approx(1.0)
+
+
+@needs_walls
+def test_a_helper_may_have_the_name_of_one_of_our_files(run):
+    result = run(
+        "import protocol, seccomp, child\nassert protocol.mine\n" + source(),
+        dict.fromkeys(("protocol.py", "seccomp.py", "child.py"), "mine = True\n"),
+    )
+    assert result.failure is None, result.failure
+
+
+@needs_walls
+@pytest.mark.parametrize(
+    ("config", "word"),
+    [
+        ("{", "not JSON"),
+        ("[]", "object"),
+        ('{"train_data_format": "stream"}', "task or batch"),
+        ('{"batch_size": 0}', "batch_size"),
+        ('{"validation_datasets": 10}', "validation_datasets"),
+        ('{"validation_datasets": 3}', "only 3 training sets"),
+        ('{"train_config": {"N": 5, "K": 3}}', "unknown key K"),
+        ('{"train_config": {"query_images_per_class": 21}}', "at most 20"),
+        ('{"train_config": {"N": 11}}', "fewer than the ways"),
+        ('{"train_config": {"k": 15}}', "fewer than"),
+    ],
+)
+def test_a_bad_config_is_named(run, config, word):
+    failure = run(source(), {"config.json": config}).failure
+    assert failure.code == "BAD_CONFIG" and word in failure.message
+
+
+@needs_walls
+def test_original_labels_say_nothing_about_the_class(run, sets):
+    """The same class gets another stand-in in another task, and the stand-in is a permutation of the task's own labels."""
+    text = source(
+        fit="print('original', support_set[2].tolist(), support_set[1].tolist()); return _old_fit(self, support_set)"
+    )
+    result = run(text)
+    assert result.failure is None
+    task = ArraySource(sets, ways=(10, 10), shots=(1, 1), queries=2).draw("one", 1, 0)
+    given = [disguise(task, seed) for seed in range(200)]
+    for changed, original in given:
+        assert sorted(set(original.tolist())) == list(range(10))
+        assert len({(a, b) for a, b in zip(changed.support_labels.tolist(), original.tolist(), strict=True)}) == 10
+    first = np.array(
+        [
+            original[np.flatnonzero((changed.support == task.support[0]).all((1, 2, 3)))[0]]
+            for changed, original in given
+        ]
+    )
+    counts = np.bincount(first, minlength=10)
+    assert counts.min() >= 5, "every stand-in is about equally likely for one class"
+
+
+def test_disguising_keeps_images_with_their_labels(sets):
+    task = ArraySource(sets, ways=(4, 4), shots=(2, 2), queries=3).draw("two", 3, 1)
+    changed, _ = disguise(task, 11)
+
+    def groups(images: np.ndarray, labels: np.ndarray) -> list[list[int]]:
+        return sorted(sorted(images[labels == c].reshape(-1, images[0].size).sum(1).tolist()) for c in range(4))
+
+    assert groups(task.support, task.support_labels) == groups(changed.support, changed.support_labels)
+    assert groups(task.query, task.query_labels) == groups(changed.query, changed.query_labels)
+
+
+def test_data_sets_are_interleaved():
+    order = interleave(["a", "b", "c"], 50, 4)
+    assert len(set(order)) == 150
+    changes = sum(one[0] != two[0] for one, two in itertools.pairwise(order))
+    assert changes > 70, "a run of one data set would change twice"
+
+
+@needs_walls
+def test_the_same_secret_gives_the_same_score_and_another_gives_other_tasks(run):
+    text = source(predict="return np.random.rand(len(X), len(self.prototypes))")
+    one, again, other = (run(text, secret=s) for s in (b"a", b"a", b"b"))
+    assert one.rows == again.rows and one.rows != other.rows
+
+
+def test_a_commitment_holds_for_its_secret_only():
+    secret = seeds.new_secret()
+    published = seeds.commitment(secret, "challenge/final")
+    assert seeds.holds(published, secret, "challenge/final")
+    assert not seeds.holds(published, seeds.new_secret(), "challenge/final")
+    assert not seeds.holds(published, secret, "challenge/feedback")
+    assert seeds.derive(secret, "a", 1) != seeds.derive(secret, "a", 2) < 2**63
+
+
+def test_untrusted_code_is_refused_where_bubblewrap_is_missing(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    sandbox.detect.cache_clear()
+    try:
+        with pytest.raises(Missing, match="bubblewrap"):
+            Plan(tasks_per_dataset=1, secret=b"").isolation()
+        assert Plan(tasks_per_dataset=1, secret=b"", trust=True).isolation() == "none"
+    finally:
+        monkeypatch.undo()
+        sandbox.detect.cache_clear()
+
+
+def test_trusted_code_runs_without_bubblewrap(run):
+    result = run(source(), trust=True)
+    assert result.failure is None and result.score == pytest.approx(1.0)
+
+
+def test_hidden_data_in_a_readable_folder_are_refused(tmp_path):
+    from pathlib import Path
+
+    sandbox.check_hidden([tmp_path])
+    with pytest.raises(BadInput, match="can read"):
+        sandbox.check_hidden([Path(sys.prefix) / "data"])
+    with pytest.raises(BadInput, match="can read"):
+        sandbox.check_hidden([Path(sandbox.__file__).parent])
+
+
+def test_labels_logits_and_probabilities_are_told_apart_and_checked():
+    labels = np.zeros((3, 4), np.float32)
+    labels[:, 0] = [0, 3, 1]
+    scores, code, _ = check_answer(labels.tobytes(), Kind.LABELS, 3, 4)
+    assert code == "" and scores.argmax(1).tolist() == [0, 3, 1]
+    for bad, expected in ((4, "BAD_LABEL"), (-1, "BAD_LABEL"), (0.5, "BAD_LABEL"), (np.nan, "NAN"), (np.inf, "NAN")):
+        labels[0, 0] = bad
+        assert check_answer(labels.tobytes(), Kind.LABELS, 3, 4)[1] == expected
+
+
+def test_a_frame_has_one_size_whatever_it_says():
+    for text in ("", "x" * 10_000, "\u00e9" * 3000):
+        frame = Frame(Stage.FITTED, Status.FIT_ERROR, Kind.SCORES, "E" * 500, text)
+        assert len(frame.pack()) == 2048
+        assert Frame.unpack(frame.pack()).status == Status.FIT_ERROR
+    with pytest.raises(BadFrame):
+        Frame.unpack(b"\xff" * 2048)
+
+
+def test_what_a_participant_is_told_depends_on_the_phase():
+    log = "\x1b[31mred\x1b[0m <script>alert(1)</script>\r\x1b]0;title\x07 \u202etxt" + "y" * 9000
+    failure = Failure("FIT_ERROR", "fit", "ValueError: class 17", "ValueError", log)
+    assert tell(failure, "full")["log"] == log
+    tail = tell(failure, "tail", tail=100)
+    assert len(tail["log"]) == 100 and tail["message"] == "ValueError: class 17"
+    assert "\x1b" not in clean_text(log) and "\u202e" not in clean_text(log) and "title" not in clean_text(log)
+    final = tell(failure, "code")
+    assert (final["code"], final["error"], final["message"], final["log"]) == ("FIT_ERROR", "ValueError", "", "")
+    leak = Failure("FIT_ERROR", "fit", "", "Labels_0110100111", "")
+    assert tell(leak, "code")["error"] == "", "a home-made error's name could carry what it saw"
+
+
+@needs_walls
+def test_limits_of_the_sandbox_leave_room_for_a_real_network(run):
+    """A small convolutional network with threads, DataLoader-free, trains inside the walls."""
+    text = source(
+        fit="""
+        X, y, _, ways, _ = support_set
+        net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.LazyLinear(ways))
+        net(X)
+        opt = torch.optim.Adam(net.parameters(), 1e-2)
+        for _ in range(30):
+            opt.zero_grad(); torch.nn.functional.cross_entropy(net(X), y).backward(); opt.step()
+        p = _old_fit(self, support_set); p.net = net
+        return p
+        """,
+        predict="return self.net(X).detach().numpy()",
+    )
+    result = run(text, tasks_per_dataset=1)
+    assert result.failure is None, result.failure
+    assert result.score > 0.5 and result.peak_bytes < SMALL.memory_bytes

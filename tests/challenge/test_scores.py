@@ -1,0 +1,75 @@
+"""Scores of a run against hand-computed and published numbers."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from handful.challenge import scores
+from handful.challenge.evaluate import Row
+from handful.challenge.results import difficulty_figure
+from handful.errors import BadInput
+
+
+def rows(values: list[float], dataset: str = "a", ways: int = 2, shots: int = 1, start: int = 0) -> list[Row]:
+    return [Row(start + i, dataset, ways, shots, 20, v, v, v) for i, v in enumerate(values)]
+
+
+def test_the_worst_seed_counts_with_its_own_interval():
+    frame = scores.frame_of([rows([0.2, 0.4, 0.6]), rows([0.1, 0.2, 0.3]), rows([0.9, 0.9, 0.9])])
+    worst = scores.final_score(frame)
+    assert worst.value == pytest.approx(0.2) and worst.n == 3
+    assert worst.half == pytest.approx(stats.t.ppf(0.975, 2) * 0.1 / np.sqrt(3))
+    assert [each.value for each in scores.repeats(frame)] == pytest.approx([0.4, 0.2, 0.9])
+
+
+def test_the_files_of_a_run(tmp_path):
+    both = rows([0.5, 0.7], "b<script>", 2, 1) + rows([0.1, 0.3], "a", 10, 5, 2)
+    facts = scores.write(scores.frame_of([both]), tmp_path, 12.5, "A <b>title</b>")
+    assert json.loads((tmp_path / "scores.json").read_text()) == json.loads(json.dumps(facts))
+    assert facts["score"] == pytest.approx(0.4) and facts["by_dataset"]["a"]["value"] == pytest.approx(0.2)
+    lines = dict(line.split(": ") for line in (tmp_path / "scores.txt").read_text().splitlines())
+    assert list(lines) == [
+        "overall_score",
+        "dataset_1",
+        "dataset_2",
+        "2_ways_normalized_accuracy",
+        "10_ways_normalized_accuracy",
+        "1_shot_normalized_accuracy",
+        "5_shot_normalized_accuracy",
+        "duration",
+    ]
+    assert float(lines["dataset_2"]) == pytest.approx(0.6) and lines["duration"] == "12.5"
+    assert len(pl.read_parquet(tmp_path / "tasks.parquet")) == 4
+    page = (tmp_path / "results.html").read_text()
+    assert page.count("<svg") == 4 and "<script" not in page and "<b>title" not in page and "0.400" in page
+
+
+def test_the_published_difficulty_of_data_set_5():
+    table = scores.difficulty({"5": 0.052, "4": 0.502}, {"5": 0.133, "4": 0.938})
+    row = table.filter(pl.col("dataset") == "5").to_dicts()[0]
+    assert (row["worst"], row["modelling"], row["intrinsic"]) == pytest.approx((0.052, 0.081, 0.867))
+    assert table.select(pl.sum_horizontal("worst", "modelling", "intrinsic")).to_series().to_list() == pytest.approx(
+        [1, 1]
+    )
+    assert difficulty_figure(table).startswith("<svg")
+    with pytest.raises(BadInput, match="one baseline only"):
+        scores.difficulty({"5": 0.1}, {"4": 0.1})
+
+
+def test_ranks_by_data_set_are_averaged_and_ties_share():
+    table = {
+        "x": {"a": 0.9, "b": 0.1, "c": 0.5},
+        "y": {"a": 0.8, "b": 0.2, "c": 0.5},
+        "z": {"a": 0.1, "b": 0.3, "c": 0.1},
+    }
+    assert scores.average_ranks(table) == pytest.approx(
+        {"x": (1 + 3 + 1.5) / 3, "y": (2 + 2 + 1.5) / 3, "z": (3 + 1 + 3) / 3}
+    )
+    with pytest.raises(BadInput, match="same data sets"):
+        scores.average_ranks({"x": {"a": 1.0}, "y": {"b": 1.0}})
+    assert scores.average_ranks({}) == {}

@@ -1,0 +1,46 @@
+"""What the zero-shot tests share: WordNet where it is installed, the published splits, small hierarchies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from handful.data.taxonomy import Taxonomy
+from handful.data.wordnet import wordnet
+from handful.errors import Missing
+
+
+@pytest.fixture(scope="session")
+def nouns(tmp_path_factory: pytest.TempPathFactory) -> Taxonomy:
+    """WordNet 3.0, or a skip that says what to install."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HANDFUL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        try:
+            return wordnet()
+        except Missing as error:
+            pytest.skip(f"needs WordNet: {error}")
+
+
+@pytest.fixture(scope="session")
+def splits() -> dict[str, list[str]]:
+    """The published ImageNet class lists, by name."""
+    folder = Path(__file__).resolve().parents[2] / "../shared/data/imagenet-splits"
+    if not folder.is_dir():
+        pytest.skip("needs the real data beside the project: imagenet-splits")
+    return {file.stem: file.read_text().split() for file in sorted(folder.glob("*.txt"))}
+
+
+@pytest.fixture
+def toy() -> Taxonomy:
+    """Figure 7: horse and zebra under equine, TV and laptop under electronics, four steps between the two sides."""
+    return Taxonomy.of(
+        [
+            ("equine", "thing"),
+            ("electronics", "thing"),
+            ("horse", "equine"),
+            ("zebra", "equine"),
+            ("tv", "electronics"),
+            ("laptop", "electronics"),
+        ]
+    )

@@ -1,0 +1,125 @@
+"""RENet, HTS, TSA and DETA."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from handful.errors import BadInput
+from handful.methods.metric.renet import CrossCorrelation, RENet, SelfCorrelation, Separable4d, standard
+from handful.methods.schedule import Schedule
+from handful.methods.selfsupervised.hts import HTS, TreeGates
+
+from .helpers import NOISY, WORLD, batch_of, learns, padded_is_alone, random_task
+
+
+@pytest.mark.parametrize("method", [RENet(hidden=16), HTS()], ids=lambda m: m.name)
+def test_padding_changes_no_answer(method):
+    if method.name == "hts":
+        m = method.untrained((32, 32, 3), 4).modules
+        tasks = [random_task(0, (4 * 256,), ways=3, shots=1), random_task(1, (4 * 256,), labels=[0, 0, 1, 2, 3, 3])]
+        with torch.no_grad():
+            together = method.head(m, batch_of(*tasks))
+            for i, task in enumerate(tasks):
+                alone = method.head(m, batch_of(task))[0]
+                torch.testing.assert_close(together[i, :, : alone.shape[1]], alone, atol=1e-4, rtol=1e-4)
+    else:
+        padded_is_alone(method)
+
+
+@pytest.mark.parametrize(
+    ("method", "world"), [(RENet(hidden=16), WORLD), (HTS(), NOISY)], ids=lambda x: getattr(x, "name", "")
+)
+def test_training_beats_no_training(method, world):
+    trained = method.with_options(net="conv4:filters=16", schedule=Schedule(steps=40, tasks=2, rate=2e-3))
+    gain = learns(trained, world=world, queries=3)
+    assert gain.difference.low > 0, str(gain)
+
+
+def test_neighbourhoods_are_products_of_unit_vectors():
+    layer = SelfCorrelation(3, 2)
+    x = torch.rand(1, 3, 4, 4)
+    got = layer.neighbourhoods(x)[0]
+    unit = (x / x.norm(dim=1, keepdim=True))[0].numpy()
+    for i in range(4):
+        for j in range(4):
+            for u in range(5):
+                for v in range(5):
+                    a, b = i + u - 2, j + v - 2
+                    want = unit[:, i, j] * unit[:, a, b] if 0 <= a < 4 and 0 <= b < 4 else np.zeros(3)
+                    assert got[i * 4 + j, :, u, v].numpy() == pytest.approx(want, abs=1e-6)
+    assert got[:, :, 2, 2].sum(1).numpy() == pytest.approx(np.ones(16), abs=1e-5)
+
+
+def test_a_separable_4d_convolution_is_two_2d_ones():
+    layer = Separable4d(1, 1).eval()
+    x = torch.rand(1, 1, 3, 4, 5, 2)
+    with torch.no_grad():
+        got = layer(x)[0, 0]
+        scale = 1 / np.sqrt(1 + 1e-5)
+        first = torch.stack(
+            [F.conv2d(x[:, :, :, :, d, e], layer.first.weight, padding=1) for d in range(5) for e in range(2)], -1
+        )
+        first = F.relu(first * scale)[0, 0].view(3, 4, 5, 2)
+        want = torch.stack(
+            [F.conv2d(first[a, b][None, None], layer.second.weight, padding=1)[0, 0] for a in range(3) for b in range(4)]
+        ).view(3, 4, 5, 2)
+    torch.testing.assert_close(got, want * scale * float(layer.project.weight) * scale, atol=1e-5, rtol=1e-4)
+
+
+def test_swapping_the_two_maps_swaps_the_correlation():
+    cross = CrossCorrelation(4, 3, channels=2).eval()
+    x = torch.rand(2, 3, 3, 3, 3)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            cross(x.permute(0, 3, 4, 1, 2)), cross(x).permute(0, 3, 4, 1, 2), atol=1e-5, rtol=1e-4
+        )
+
+
+def test_standard_scores_have_mean_zero_and_variance_one():
+    x = standard(torch.randn(2, 50, 3) * 7 + 3, 1)
+    assert float(x.mean(1).abs().max()) < 1e-5 and float((x.var(1) - 1).abs().max()) < 1e-3
+    assert torch.isfinite(standard(torch.ones(2, 1), 1)).all()
+
+
+def test_renet_with_flat_attention_is_the_cosine_of_the_averaged_maps():
+    method = RENet(attention=1e9, hidden=8)
+    m = method.untrained((32, 32, 3), 4).modules
+    b = batch_of(random_task(0, (64, 2, 2), ways=3, shots=1))
+    with torch.no_grad():
+        got = method.head(m, b)[0]
+        s = method.encoded(m, b.s, b.s_mask)[0].mean((2, 3))
+        q = method.encoded(m, b.q, torch.ones(1, 4, dtype=torch.bool))[0].mean((2, 3))
+    order = torch.argsort(b.y[0])
+    want = F.cosine_similarity(q[:, None], s[order][None], -1) / 0.2
+    torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
+
+
+def test_tree_gates_by_hand():
+    gates = TreeGates(1)
+    with torch.no_grad():
+        for p in gates.parameters():
+            p.fill_(0.5)
+        root, below = gates(torch.tensor([2.0]), torch.tensor([[1.0], [-1.0]]))
+    sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
+    c = [sigmoid(1.0) * np.tanh(1.0), sigmoid(0.0) * np.tanh(0.0)]
+    h = [sigmoid(1.0) * np.tanh(c[0]), sigmoid(0.0) * np.tanh(c[1])]
+    z = 0.5 * 2 + 0.5 + 0.5 * sum(h)
+    kept = [sigmoid(0.5 * 2 + 0.5 + 0.5 * x) for x in h]
+    top = sigmoid(z) * np.tanh(z) + kept[0] * c[0] + kept[1] * c[1]
+    assert below[:, 0].tolist() == pytest.approx(h, abs=1e-6)
+    assert float(root) == pytest.approx(sigmoid(z) * np.tanh(top), abs=1e-6)
+
+
+def test_the_order_of_leaves_does_not_matter_to_the_root():
+    gates = TreeGates(6)
+    root, leaves = torch.randn(3, 6), torch.randn(3, 4, 6)
+    with torch.no_grad():
+        torch.testing.assert_close(gates(root, leaves)[0], gates(root, leaves.flip(1))[0], atol=1e-6, rtol=1e-5)
+
+
+def test_hts_refuses_turns_that_are_none():
+    with pytest.raises(BadInput, match="turns"):
+        HTS(turns=(0, 5))
