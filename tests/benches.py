@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from conftest import blobs
 from handful import registry
-from handful.data.collection import Collection
+from handful.data.collection import Card, Collection, as_table
 from handful.methods.contract import Method, make
 from handful.methods.schedule import Schedule
 from handful.tasks import AnyWay, NWay
@@ -32,7 +35,84 @@ def clustering(split: str = "test") -> list[Rule]:
     return [Clustering(of=fixed), Clustering(of=ranged), Clustering(of=ranged, sizes=True)]
 
 
-BENCHES: dict[str, Any] = {"few-shot": few_shot, "clustering": clustering}
+@cache
+def coloured() -> Collection:
+    """Features whose two halves are a colour and a shape, every pair a class; word vectors are not needed."""
+    rng = np.random.default_rng(0)
+    names = {"train": range(6), "valid": range(6, 11), "test": range(11, 16)}
+    first, second = rng.normal(size=(16, 8)), rng.normal(size=(16, 8))
+    rows = [(a, b, split) for split, span in names.items() for a in span for b in span for _ in range(12)]
+    a, b = (np.asarray([r[i] for r in rows]) for i in (0, 1))
+    x = np.concatenate([first[a], second[b]], 1) + rng.normal(0, 0.3, (len(rows), 16))
+    images = np.clip(128 + 40 * x, 0, 255).astype(np.uint8)
+    images = np.repeat(np.repeat(images.reshape(-1, 4, 4, 1), 4, 1), 4, 2).repeat(3, 3)
+    table = as_table(
+        {"colour": [f"c{i:02d}" for i in a], "shape": [f"s{i:02d}" for i in b], "split": [r[2] for r in rows]}
+    )
+    card = Card("coloured", "images", (16, 16, 3), ("colour", "shape"), schemes=("split",), hash="c" * 64)
+    return Collection(card, table, images)
+
+
+def pairs(split: str = "test") -> list[Rule]:
+    from handful.tasks.pairs import Pairs
+
+    part = coloured().part(split)
+    return [
+        Pairs(part, primitives=3, shots=2, queries=2),
+        Pairs(part, primitives=3, shots=1, queries=3, words=vectors()),
+    ]
+
+
+@cache
+def vectors() -> str:
+    """A file of word vectors for the primitives of `coloured`."""
+    import tempfile
+
+    rng = np.random.default_rng(1)
+    path = Path(tempfile.mkdtemp(prefix="handful-words-")) / "vectors.txt"
+    words = [f"{kind}{i:02d}" for kind in "cs" for i in range(16)]
+    path.write_text("".join(f"{w} {' '.join(f'{x:.4f}' for x in rng.normal(size=6))}\n" for w in words))
+    return str(path)
+
+
+def zero_shot(split: str = "test") -> list[Rule]:
+    from zero_shot.bench import zero_shot as rules
+
+    return rules(split)
+
+
+def crossed(split: str = "test") -> list[Rule]:
+    from handful.data.world import world
+    from handful.tasks.crossed import Crossed
+
+    return [Crossed(world(crossed=True, size=16).part(split), ways=3, shots=2, queries=3)]
+
+
+BENCHES: dict[str, Any] = {
+    "few-shot": few_shot,
+    "clustering": clustering,
+    "pairs": pairs,
+    "zero-shot": zero_shot,
+    "crossed": crossed,
+}
+
+
+# Options that make a method small where it has them: the contract does not depend on how long it learns.
+SMALL: dict[str, Any] = {
+    "epochs": 2,
+    "passes": 3,
+    "probe_passes": 3,
+    "tune_passes": 3,
+    "iterations": 3,
+    "inner_steps": 2,
+    "test_steps": 2,
+    "steps": 3,
+    "seconds": 1.0,
+}
+
+
+def shortened(schedule: Schedule) -> dict[str, Any]:
+    return dataclasses.asdict(dataclasses.replace(schedule, steps=2, tasks=1, batch=16, validate_every=0))
 
 
 def rules_for(method: Method, split: str = "test") -> list[Rule]:
@@ -54,9 +134,10 @@ def quick(name: str, **more: Any) -> Method:
     fields = {f.name for f in dataclasses.fields(cls)}
     options: dict[str, Any] = dict(more)
     if "schedule" in fields and "schedule" not in options:
-        options["schedule"] = dataclasses.asdict(dataclasses.replace(make(name).schedule, steps=2, tasks=1, batch=16))
+        options["schedule"] = shortened(make(name).schedule)
+    if "pretrain" in fields and "pretrain" not in options:
+        options["pretrain"] = shortened(make(name).pretrain)
+    for key, value in SMALL.items():
+        if key in fields and key not in options:
+            options[key] = value
     return make(name, **options)
-
-
-def schedule_of(method: Method) -> Schedule:
-    return method.schedule  # type: ignore[attr-defined, no-any-return]

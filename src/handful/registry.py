@@ -29,7 +29,6 @@ BUILTIN: dict[str, dict[str, str]] = {
         "visual-genome": "handful.data.importers.pairs.visual_genome:VisualGenome",
         "rlcl-attr": "handful.data.rlcl:RlclAttr",
         "rlcl-act": "handful.data.rlcl:RlclAct",
-        "features": "handful.data.importers.features:Features",
     },
     "rules": {
         "n-way": "handful.tasks.nway:NWay",
@@ -129,6 +128,9 @@ BUILTIN: dict[str, dict[str, str]] = {
         "cmt": "handful.methods.zero_shot.cmt:CMT",
         "gcnz": "handful.methods.zero_shot.gcnz:GCNZ",
         "sgcn": "handful.methods.zero_shot.sgcn:SGCN",
+        "train-from-scratch": "handful.methods.metadl.scratch:TrainFromScratch",
+        "fine-tuning": "handful.methods.metadl.finetuning:FineTuning",
+        "metadelta++": "handful.methods.metadl.metadelta:MetaDelta",
         "adgpm": "handful.methods.zero_shot.adgpm:ADGPM",
         "relationnet+ft": "handful.methods.crossdomain.ft:RelationNetFT",
         "gnn+ft": "handful.methods.crossdomain.ft:GNNFT",
@@ -143,16 +145,27 @@ BUILTIN: dict[str, dict[str, str]] = {
         "mtl+ifsl": "handful.methods.causal.ifsl:IFSLMTL",
         "sib+ifsl": "handful.methods.causal.ifsl:IFSLSIB",
         "ccn": "handful.methods.clustering.ccn:CCN",
+        "renet": "handful.methods.metric.renet:RENet",
+        "hts": "handful.methods.selfsupervised.hts:HTS",
+        "tsa": "handful.methods.metric.tsa:TSA",
+        "tsa+deta": "handful.methods.metric.deta:DETA",
     },
     "collections": {},
     "diagnoses": {
         "context-probe": "handful.audits.similarity:ContextProbe",
         "image-text": "handful.audits.similarity:ImageText",
+        "cscc": "handful.audits.cscc:TrainedCSCC",
+        "cscc-frozen": "handful.audits.cscc:FrozenCSCC",
     },
 }
 
 # Methods of the papers that are not in the library (yet): shown by `handful ls methods --all`, never faked.
-MISSING: dict[str, str] = {}
+MISSING: dict[str, str] = {
+    "fgfl": "frequency-guided few-shot learning (Cheng et al., ICCV 2023): two encoders and masks in the DCT domain, not written",
+    "putm": "prototypes-oriented transductive learning with conditional transport (Tian et al., ICCV 2023): no public code to check against",
+    "tpn+lrp": "explanation-guided training (Sun et al., ICPR 2020) explains classifiers of features; TPN's closed form has none",
+    "lft": "learned feature-wise transformation (Tseng et al., ICLR 2020): needs several training domains; the hand-set form is +ft",
+}
 
 
 @cache

@@ -245,6 +245,7 @@ PLACES = ["/tmp/mark", "/dev/shm/mark", "/var/tmp/mark", "/submission/mark", "/s
 def search():
     seen = []
     if getattr(builtins, "mark", None): seen.append("global")
+    if os.path.exists("/saved/old") and os.stat("/saved/old").st_atime > 100: seen.append("time of access")
     if getattr(torch, "mark", None): seen.append("module")
     for place in PLACES:
         if os.path.exists(place): seen.append(place)
@@ -265,6 +266,7 @@ def search():
 
 def leave():
     builtins.mark = torch.mark = True
+    if os.path.exists("/saved/old"): open("/saved/old").read()
     for place in PLACES:
         try: open(place, "w").write("x")
         except OSError: pass

@@ -48,7 +48,7 @@ class MyMetaLearner(MetaLearner):
             for data in meta_train_generator(3):
                 if MODE == "task":
                     X, y, original = data.support_set
-                    assert X.shape == (data.num_ways * data.num_shots, 3, 12, 12) and X.dtype == torch.float32
+                    assert X.shape == (data.num_ways * data.num_shots, 3, 16, 16) and X.dtype == torch.float32
                     assert 0 <= X.min() and X.max() <= 1 and y.dtype == torch.int64
                     assert sorted(set(y.tolist())) == list(range(data.num_ways)) and data.dataset in ("one", "two", "three")
                     assert [int(data.original_class_idx[c]) for c in y] == original.tolist()
@@ -56,7 +56,7 @@ class MyMetaLearner(MetaLearner):
                     self.log(data, np.eye(data.num_ways)[data.query_set[1].numpy()], 0.5)
                 else:
                     X, y = data
-                    assert X.shape == (16, 3, 12, 12) and y.shape == (16,) and y.max() < self.train_classes
+                    assert X.shape == (16, 3, 16, 16) and y.shape == (16,) and y.max() < self.train_classes
                     seen.append(tuple(y.tolist()))
                     self.log(data, y.numpy(), 0.5)
         assert len(set(seen)) == 6, "every call goes on where the last one stopped"
@@ -160,7 +160,7 @@ def test_a_helper_may_have_the_name_of_one_of_our_files(run):
         ('{"train_config": {"N": 5, "K": 3}}', "unknown key K"),
         ('{"train_config": {"query_images_per_class": 21}}', "at most 20"),
         ('{"train_config": {"N": 11}}', "fewer than the ways"),
-        ('{"train_config": {"k": 15}}', "fewer than"),
+        ('{"train_config": {"k": 15, "query_images_per_class": 20}}', "fewer than"),
     ],
 )
 def test_a_bad_config_is_named(run, config, word):

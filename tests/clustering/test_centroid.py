@@ -82,14 +82,13 @@ def test_losses_of_a_padded_batch_are_the_mean_over_its_queries():
         assert float(method.task_loss(MODULES, both, y)) == pytest.approx((4 * alone[0] + 7 * alone[1]) / 11, rel=1e-5)
 
 
-def test_one_shot_and_small_gamma_is_protonet_task_by_task(patches):
+@pytest.mark.parametrize("gamma", [1e-3, 0.05, 1.0])
+def test_one_shot_and_small_gamma_is_protonet_task_by_task(patches, gamma):
     rule = NWay(patches.test, 5, 1, 15)
-    centroid = CentroidNet(net="pixels", gamma=0.05, noise=0.0, steps=30, first=100, inner=40).untrained(
-        rule.image_shape
-    )
+    centroid = CentroidNet(net="pixels", gamma=gamma, noise=0.0).untrained(rule.image_shape)
     proto = hf.methods.NearestCentroid().untrained(rule.image_shape)
-    a = hf.evaluate(centroid, Clustering(of=rule), n=100).frame
-    b = hf.evaluate(proto, rule, n=100).frame
+    a = hf.evaluate(centroid, Clustering(of=rule), n=60).frame
+    b = hf.evaluate(proto, rule, n=60).frame
     assert (a["clustering"] == 1).all()
     np.testing.assert_array_equal(a["unsupervised"].to_numpy(), b["accuracy"].to_numpy())
 

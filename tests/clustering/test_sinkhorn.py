@@ -58,6 +58,15 @@ def test_warm_start_takes_fewer_iterations_to_the_same_plan():
     assert torch.allclose(warm.plan, cold.plan, atol=1e-7)
 
 
+def test_plans_that_are_off_are_carried_on_and_the_others_left_alone():
+    cost = problems() * torch.tensor([1e-2, 1e-2, 1e-2, 1e3, 1e4, 1e4], dtype=torch.float64)[:, None, None]
+    few, more = sinkhorn(cost, 1.0, iterations=4), sinkhorn(cost, 1.0, iterations=4, carry_on=0.05)
+    assert torch.equal(few.plan[:3], more.plan[:3]) and (more.iterations[:3] == 4).all()
+    assert (few.error[3:] > 0.05).all() and (more.error <= 0.05).all()
+    alone = sinkhorn(cost[4:5], 1.0, iterations=4, carry_on=0.05)
+    assert torch.allclose(alone.plan[0], more.plan[4], atol=1e-12)
+
+
 def test_the_duals_give_the_plan():
     cost = problems()
     p = sinkhorn(cost, 0.7, iterations=30)

@@ -129,7 +129,7 @@ def test_a_really_full_disk(tree, tmp_path, kilobytes):
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, env=environment, timeout=60
+        ["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, env=environment, timeout=600
     )
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("no right to mount a small disk here")
@@ -149,13 +149,13 @@ def test_ctrl_c_and_a_polite_kill_are_one_sentence_and_leave_nothing(tmp_path, n
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
     )
-    end = time.monotonic() + 60
+    end = time.monotonic() + 600
     while not list(tmp_path.glob(".out-*/images.npy")) and time.monotonic() < end and process.poll() is None:
         time.sleep(0.02)
     time.sleep(0.3)
     assert process.poll() is None, process.communicate()
     os.killpg(process.pid, number)
-    out, complaint = process.communicate(timeout=60)
+    out, complaint = process.communicate(timeout=600)
     assert process.returncode == 2 and out == ""
     assert complaint.count("\n") == 1 and "stopped by the keyboard" in complaint
     assert left(tmp_path) == []
@@ -230,7 +230,7 @@ def test_pack_needs_no_guarded_main_module(tmp_path, tree):
     script = tmp_path / "raw" / "script.py"
     script.write_text(code)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment, timeout=600)
     assert done.stdout == "240\n", done.stderr
 
 

@@ -378,3 +378,12 @@ def test_a_task_among_others_is_answered_as_alone(name):
             ways = task[1].max() + 1
             alone = method.head(m, pad([task], [(ways,)], [b.seeds[i]]))[0]
             np.testing.assert_allclose(cut(together, given, i), alone.numpy(), atol=1e-4)
+
+
+def test_matching_networks_sum_the_attention_of_each_class():
+    given, b = tasks()
+    logits = make("matchingnet", net="pixels", scale=4.0).head(None, b)
+    for i, (s, y, q) in enumerate(given):
+        a = torch.softmax(4 * F.normalize(q, dim=-1) @ F.normalize(s, dim=-1).T, -1).numpy()
+        expected = np.stack([a[:, y == c].sum(1) for c in range(y.max() + 1)], 1)
+        np.testing.assert_allclose(np.exp(cut(logits, given, i)), expected, atol=1e-5)

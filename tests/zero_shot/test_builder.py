@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from handful.audits.zero_shot.builder import Filter, build, find_branch
+from handful.audits.zero_shot.builder import Filter, build, find_branch, pick_images
 from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput, Infeasible
 from handful.metrics.structure import relatives, structural_ratio
@@ -80,3 +80,13 @@ def test_five_hundred_of_two_thousand_imagenet_classes(nouns: Taxonomy, splits: 
     assert made.gap < 0.05
     plants = nouns.descendants(np.array([find_branch(nouns, "plant")]))
     assert np.isin(nouns.index(made.classes), plants).sum() <= 150
+
+
+def test_every_class_gets_the_same_number_of_good_images() -> None:
+    labels = np.repeat(["a", "b"], [6, 9])
+    good = np.arange(15) % 3 > 0
+    rows = pick_images(labels, ["b", "a"], each=4, good=good, seed=2)
+    assert labels[rows].tolist() == ["b"] * 4 + ["a"] * 4 and good[rows].all() and len(set(rows)) == 8
+    assert np.array_equal(rows, pick_images(labels, ["b", "a"], each=4, good=good, seed=2))
+    with pytest.raises(Infeasible, match="a has 4 images of quality, 5 are asked for"):
+        pick_images(labels, ["b", "a"], each=5, good=good)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from conftest import blobs
 
+from conftest import blobs
 from handful.data.collection import Collection
 from handful.methods.batch import Batch, pad
 from handful.methods.embedded import Embedded
@@ -58,4 +58,3 @@ def learns(
     after = evaluate(method.meta_fit(train), test, n=n)
     before = evaluate(method.untrained(train.image_shape, train.n_classes), test, n=n)
     return paired(after.frame["accuracy"].to_numpy(), before.frame["accuracy"].to_numpy())
-

@@ -95,8 +95,12 @@ def test_the_transformation_has_the_published_spread_in_training_and_none_in_eva
     scale = (out[0] - out[1]).flatten(1)[:, 0] / (normed[0] - normed[1]).flatten(1)[:, 0]
     shift = (out - scale[:, None, None] * normed).mean((0, 2, 3))
     spread = [float(F.softplus(torch.tensor(t))) for t in (0.3, 0.5)]
-    assert float(scale.std()) == pytest.approx(spread[0], rel=0.12) and float(scale.mean()) == pytest.approx(1, abs=0.15)
-    assert float(shift.std()) == pytest.approx(spread[1], rel=0.12) and float(shift.mean()) == pytest.approx(0, abs=0.15)
+    assert float(scale.std()) == pytest.approx(spread[0], rel=0.12) and float(scale.mean()) == pytest.approx(
+        1, abs=0.15
+    )
+    assert float(shift.std()) == pytest.approx(spread[1], rel=0.12) and float(shift.mean()) == pytest.approx(
+        0, abs=0.15
+    )
 
 
 def test_residual_blocks_are_transformed_once_each():
@@ -175,8 +179,11 @@ def test_weights_run_from_nothing_to_twice():
 
 def test_log_odds_rise_with_the_score_and_stay_finite():
     got = log_odds(torch.tensor([[100.0, 0.0, float("-inf")]]))[0]
-    assert torch.isfinite(got).all() and got[0] > got[1] and float(log_odds(torch.zeros(1, 4))[0, 0]) == pytest.approx(
-        float(torch.log(torch.tensor(4 * 0.26 / 0.76))), abs=1e-5
+    assert (
+        torch.isfinite(got).all()
+        and got[0] > got[1]
+        and float(log_odds(torch.zeros(1, 4))[0, 0])
+        == pytest.approx(float(torch.log(torch.tensor(4 * 0.26 / 0.76))), abs=1e-5)
     )
 
 

@@ -8,9 +8,15 @@ import torch
 import torch.nn.functional as F
 
 from handful.errors import BadInput
+from handful.methods.metric.deta import DETA, compactness, region_weights
 from handful.methods.metric.renet import CrossCorrelation, RENet, SelfCorrelation, Separable4d, standard
+from handful.methods.metric.tsa import TSA, AdaptedLearner, Adapter, with_adapters
 from handful.methods.schedule import Schedule
 from handful.methods.selfsupervised.hts import HTS, TreeGates
+from handful.nets.compute import Compute
+from handful.nets.features import embed_images
+from handful.tasks.episode import Query
+from handful.tasks.nway import NWay
 
 from .helpers import NOISY, WORLD, batch_of, learns, padded_is_alone, random_task
 
@@ -64,9 +70,13 @@ def test_a_separable_4d_convolution_is_two_2d_ones():
         )
         first = F.relu(first * scale)[0, 0].view(3, 4, 5, 2)
         want = torch.stack(
-            [F.conv2d(first[a, b][None, None], layer.second.weight, padding=1)[0, 0] for a in range(3) for b in range(4)]
+            [
+                F.conv2d(first[a, b][None, None], layer.second.weight, padding=1)[0, 0]
+                for a in range(3)
+                for b in range(4)
+            ]
         ).view(3, 4, 5, 2)
-    torch.testing.assert_close(got, want * scale * float(layer.project.weight) * scale, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(got, want * scale * layer.project.weight.item() * scale, atol=1e-5, rtol=1e-4)
 
 
 def test_swapping_the_two_maps_swaps_the_correlation():
@@ -123,3 +133,102 @@ def test_the_order_of_leaves_does_not_matter_to_the_root():
 def test_hts_refuses_turns_that_are_none():
     with pytest.raises(BadInput, match="turns"):
         HTS(turns=(0, 5))
+
+
+def test_a_residual_adapter_is_a_change_of_the_kernels_centre():
+    layer = torch.nn.Conv2d(3, 5, 3, stride=2, padding=1)
+    adapter = Adapter(layer)
+    with torch.no_grad():
+        adapter.alpha.normal_()
+        changed = layer.weight.clone()
+        changed[:, :, 1, 1] += adapter.alpha[:, :, 0, 0]
+        x = torch.randn(2, 3, 8, 8)
+        torch.testing.assert_close(adapter(x), F.conv2d(x, changed, layer.bias, 2, 1), atol=1e-5, rtol=1e-4)
+
+
+def support_of(method, shots=2, seed=0):
+    test = NWay(NOISY.test, 4, shots, 5)
+    learner = method.untrained(test.image_shape, 5)
+    return learner, test.read(test.draw(seed, 0))
+
+
+def test_tsa_before_any_step_is_the_nearest_mean_by_cosine():
+    learner, task = support_of(TSA(net="conv4:filters=8", steps=0))
+    got = learner.fit(task.support).predict(task.query)
+    net = with_adapters(learner.backbone)
+    s, q = (embed_images(net, x.images, Compute()) for x in (task.support, task.query))
+    means = torch.stack([s[torch.as_tensor(task.support.labels == c)].mean(0) for c in range(4)])
+    assert got == pytest.approx(10 * F.cosine_similarity(q[:, None], means[None], -1).numpy(), abs=1e-4)
+    plain = embed_images(learner.backbone, task.query.images, Compute())
+    assert plain.numpy() == pytest.approx(q.numpy(), rel=1e-2, abs=1e-2)
+
+
+def test_adapting_lowers_the_supports_loss_and_leaves_the_learner_alone():
+    method = TSA(net="conv4:filters=8", steps=10)
+    learner, task = support_of(method, shots=4)
+    before = {k: v.clone() for k, v in learner.state().items()}
+
+    def loss(steps):
+        scores = learner.method.with_options(steps=steps)
+        fitted = AdaptedLearner(scores, learner.modules, learner.shape, 5, Compute()).fit(task.support)
+        logits = torch.as_tensor(fitted.predict(Query(task.support.images)))
+        return float(F.cross_entropy(logits, torch.as_tensor(task.support.labels)))
+
+    assert loss(10) < loss(0) - 0.01
+    for name, value in learner.state().items():
+        assert torch.equal(value, before[name]), name
+
+
+def test_region_weights_are_the_loops_of_the_paper():
+    torch.manual_seed(0)
+    z, image = torch.randn(8, 5).double(), torch.tensor([0, 1, 2, 3, 0, 1, 2, 3])
+    labels = torch.tensor([0, 0, 1, 1])[image]
+    unit = (z / z.norm(dim=1, keepdim=True)).numpy()
+    phi, psi = np.zeros(8), np.zeros(8)
+    for i in range(8):
+        mine = [unit[i] @ unit[j] for j in range(8) if labels[j] == labels[i] and image[j] != image[i]]
+        other = [unit[i] @ unit[j] for j in range(8) if labels[j] != labels[i]]
+        phi[i], psi[i] = np.mean(mine), np.mean(other)
+    want = np.zeros(8)
+    for c in range(2):
+        at = (labels == c).numpy()
+        a, b = np.exp(phi[at] / 0.5), np.exp(psi[at] / 0.5)
+        want[at] = (a / a.sum()) / (b / b.sum())
+    assert region_weights(z, labels, image).numpy() == pytest.approx(want, abs=1e-9)
+
+
+def test_a_mislabelled_image_is_trusted_least():
+    centres = torch.eye(3)
+    labels = torch.arange(3).repeat_interleave(4)
+    truth = labels.clone()
+    truth[0] = 1
+    z = centres[truth] + 0.05 * torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
+    weight = region_weights(z, labels, torch.arange(12))
+    assert int(weight.argmin()) == 0
+
+
+def test_compactness_with_equal_weights_is_the_supervised_contrastive_loss():
+    torch.manual_seed(1)
+    q, labels = F.normalize(torch.randn(6, 4), dim=1), torch.tensor([0, 0, 1, 1, 1, 0])
+    losses = []
+    for i in range(6):
+        every = sum(np.exp(float(q[i] @ q[k]) / 0.5) for k in range(6) if k != i)
+        mine = [j for j in range(6) if j != i and labels[j] == labels[i]]
+        losses.append(-np.mean([float(q[i] @ q[j]) / 0.5 - np.log(every) for j in mine]))
+    assert float(compactness(q, labels, torch.ones(6), 0.5)) == pytest.approx(np.mean(losses), abs=1e-5)
+
+
+def test_deta_repeats_itself_and_weighs_its_support():
+    method = DETA(net="conv4:filters=8", steps=2, regions=2)
+    learner, task = support_of(method)
+    a, b = (learner.fit(task.support).predict(task.query) for _ in range(2))
+    assert np.array_equal(a, b)
+    regions, image = method.cut(torch.rand(3, 3, 32, 32), torch.Generator().manual_seed(0))
+    assert regions.shape == (6, 3, 32, 32) and image.tolist() == [0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", [TSA, DETA], ids=lambda k: k.name)
+def test_adapted_learners_learn_from_pretraining(kind):
+    method = kind(net="conv4:filters=16", steps=3, schedule=Schedule(steps=40, batch=48))
+    gain = learns(method, world=NOISY, n=40, queries=3)
+    assert gain.difference.low > 0, str(gain)

@@ -207,3 +207,15 @@ def test_unsound_options_are_refused():
         make("dn4", neighbours=0)
     with pytest.raises(BadInput, match="ways"):
         make("gnn", ways=1)
+
+
+@pytest.mark.parametrize("method", [DN4(), CovaMNet()], ids=lambda m: m.name)
+def test_slices_of_a_batch_answer_as_the_whole(method, monkeypatch):
+    m = method.untrained((32, 32, 3)).modules
+    tasks = [random_task(i, (64, 2, 2), ways=2 + i, shots=1 + i % 2, queries=3 + i) for i in range(4)]
+    with torch.no_grad():
+        whole = method.head(m, batch_of(*tasks))
+        monkeypatch.setattr("handful.methods.pieces.slices.BUDGET", 1)
+        sliced = method.head(m, batch_of(*tasks))
+    for i, (_, _, q) in enumerate(tasks):
+        torch.testing.assert_close(sliced[i, : len(q)], whole[i, : len(q)], atol=1e-4, rtol=1e-4)

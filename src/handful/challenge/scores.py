@@ -58,15 +58,21 @@ def final_score(frame: pl.DataFrame) -> Estimate:
 
 def summary(frame: pl.DataFrame, seconds: float | None = None) -> dict[str, Any]:
     """Everything that scores.json holds."""
-    worst = final_score(frame)
-    out: dict[str, Any] = {"metric": "normalised accuracy", "score": worst.value, "interval": [worst.low, worst.high]}
-    out["seeds"] = [each.as_dict() for each in repeats(frame)]
-    out["overall"] = estimate(frame).as_dict()
+    worst = _plain(final_score(frame))
+    out: dict[str, Any] = {"metric": "normalised accuracy", "score": worst["value"]}
+    out["interval"] = [worst["low"], worst["high"]]
+    out["seeds"] = [_plain(each) for each in repeats(frame)]
+    out["overall"] = _plain(estimate(frame))
     for key in ("dataset", "ways", "shots"):
-        out[f"by_{key}"] = {name: each.as_dict() for name, each in by(frame, key).items()}
+        out[f"by_{key}"] = {name: _plain(each) for name, each in by(frame, key).items()}
     if seconds is not None:
         out["seconds"] = seconds
     return out
+
+
+def _plain(estimate: Estimate) -> dict[str, Any]:
+    """An estimate for JSON, which has no NaN: one task alone has no interval."""
+    return {key: None if value != value else value for key, value in estimate.as_dict().items()}
 
 
 def scores_text(frame: pl.DataFrame, seconds: float) -> str:

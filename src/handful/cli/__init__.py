@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import signal
 import sys
 
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -80,14 +81,21 @@ def _root(
         print(ctx.get_help())
 
 
+class Stopped(HandfulError):
+    """Ctrl-C: an error of our own, because typer would turn KeyboardInterrupt into a silent exit."""
+
+
+def _stop(*_: object) -> None:
+    raise Stopped("stopped by the keyboard; what was finished is kept, the same command goes on from there")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the console script."""
+    signal.signal(signal.SIGINT, _stop)
     try:
         app(args=arguments, standalone_mode=True)
     except HandfulError as error:
         _end(str(error))
-    except KeyboardInterrupt:
-        _end("stopped by the keyboard; what was finished is kept, the same command goes on from there")
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)

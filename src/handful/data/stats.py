@@ -156,9 +156,10 @@ def heat_map(counts: Stats) -> Any:
     axes.set_xticks(range(len(concepts)), concepts, rotation=90, fontsize=7)
     axes.set_yticks(range(len(contexts)), contexts, fontsize=7)
     if cells.size <= 200:
+        shade = np.asarray(image.norm(shown))
         for (i, j), n in np.ndenumerate(cells):
             if n:
-                dark = image.norm(n) < 0.6
+                dark = shade[i, j] < 0.6
                 axes.text(j, i, f"{int(n)}", ha="center", va="center", fontsize=7, color="white" if dark else "black")
     filled = np.count_nonzero(cells) / cells.size
     axes.set_title(f"{counts.name}: images by concept and context ({filled:.0%} of the cells filled)", fontsize=9)

@@ -31,10 +31,14 @@ def fresh_folder(target: Path, force: bool = False) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         yield temporary
-        if target.exists():
-            shutil.rmtree(target)
         os.chmod(temporary, 0o755)
-        os.replace(temporary, target)
+        if target.exists():  # swapped, so that no moment has neither the old nor the new
+            aside = temporary.with_name(temporary.name + "-old")
+            os.replace(target, aside)
+            os.replace(temporary, target)
+            shutil.rmtree(aside)
+        else:
+            os.replace(temporary, target)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise

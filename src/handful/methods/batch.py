@@ -79,18 +79,15 @@ def pad(
 ) -> Batch:
     """Stack (support features, labels, query features) of several tasks into one batch."""
     first = tasks[0][2]
-    device, dtype, tail = first.device, first.dtype, first.shape[1:]
+    device, dtype, tail = first.device, first.dtype, tuple(first.shape[1:])
     n_s, n_q = max(len(t[0]) for t in tasks), max(len(t[2]) for t in tasks)
-    s = torch.zeros((len(tasks), n_s, *tail), device=device, dtype=dtype)
-    q = torch.zeros((len(tasks), n_q, *tail), device=device, dtype=dtype)
     y = np.full((len(tasks), n_s), PADDING, dtype=np.int64)
     mask = np.zeros((len(tasks), n_q), dtype=bool)
     n = [int(np.prod(shape)) for shape in shapes]
     for i, (a, labels, b) in enumerate(tasks):
-        s[i, : len(a)] = a
-        q[i, : len(b)] = b
         y[i, : len(a)] = UNLABELLED if labels is None else labels
         mask[i, : len(b)] = True
+    s, q = (_stack([t[k] for t in tasks], longest, tail) for k, longest in ((0, n_s), (2, n_q)))
     stacked = None
     if sizes is not None and all(x is not None for x in sizes):
         stacked = torch.zeros((len(tasks), max(n)), device=device, dtype=dtype)
@@ -107,3 +104,13 @@ def pad(
         descriptions,
         torch.as_tensor(mask, device=device),
     )
+
+
+def _stack(features: list[Tensor], longest: int, tail: tuple[int, ...]) -> Tensor:
+    """Features of several tasks below one another, padded with zeros; equal lengths, the common case, are one copy."""
+    if all(len(f) == longest for f in features):
+        return torch.stack(features)
+    out = features[0].new_zeros((len(features), longest, *tail))
+    for i, f in enumerate(features):
+        out[i, : len(f)] = f
+    return out

@@ -62,7 +62,8 @@ class Processes:
                             under_way.add(pool.submit(_call, work, item))
                         if not under_way:
                             return
-                        done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                        # A bounded wait: polars' signal handler restarts system calls, so Ctrl-C would not wake this thread.
+                        done, under_way = wait(under_way, timeout=0.5, return_when=FIRST_COMPLETED)
                         for future in done:
                             yield future.result()
                 finally:

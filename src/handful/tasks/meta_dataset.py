@@ -61,7 +61,9 @@ class MetaDataset(Rule):
             if name not in sets:
                 raise Infeasible(f"{self.part.id} has no data set {name!r}; {nearest(name, sets)}")
         enough = self.part.members.sizes >= 2
-        return {s: np.flatnonzero((of_class == d) & enough) for d, s in enumerate(sets) if not self.only or s in self.only}
+        return {
+            s: np.flatnonzero((of_class == d) & enough) for d, s in enumerate(sets) if not self.only or s in self.only
+        }
 
     def check(self) -> None:
         low = whole_range(self.ways, "ways", 2)[0]

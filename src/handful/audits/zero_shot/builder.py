@@ -151,3 +151,26 @@ def find_branch(taxonomy: Taxonomy, name: str) -> int:
     if not named:
         raise BadInput(f"no branch is called {name!r} in {taxonomy.source}; give an id or one of its words")
     return max(named, key=lambda i: (len(taxonomy.descendants(np.array([i]))), -i))
+
+
+def pick_images(
+    labels: Sequence[str] | NDArray,
+    classes: Sequence[str],
+    *,
+    each: int = 100,
+    good: NDArray | None = None,
+    seed: int = 0,
+) -> NDArray[np.int64]:
+    """``each`` images of every class, of the ``good`` ones if given, so that all classes weigh the same (Appendix F)."""
+    named = np.asarray(labels).astype(str)
+    allowed = np.ones(len(named), dtype=bool) if good is None else np.asarray(good, dtype=bool)
+    rng = np.random.default_rng([seed, 0x1A6E])
+    out = []
+    for name in classes:
+        rows = np.flatnonzero((named == name) & allowed)
+        if len(rows) < each:
+            raise Infeasible(
+                f"{name} has {len(rows)} images of quality, {each} are asked for; ask for fewer or leave it out"
+            )
+        out.append(np.sort(rng.permutation(rows)[:each]))
+    return np.concatenate(out) if out else np.zeros(0, np.int64)

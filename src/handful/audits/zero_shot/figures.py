@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
 
 from handful.audits.zero_shot.factors import Against, FactorAnalysis
 from handful.metrics.structure import Shares
+from handful.report.figures import COLOURS, STYLE, as_svg
 
-INK = ("#2b6cb0", "#38a169", "#d69e2e", "#a0aec0", "#c53030", "#6b46c1", "#319795", "#b7791f", "#4a5568", "#ed64a6")
 
-
-def _axes(width: float = 6.0, height: float = 3.2) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
+def _axes(width: float = 5.2, height: float = 3.1) -> tuple[Any, Any]:
+    with plt.rc_context(STYLE):  # type: ignore[arg-type]
+        figure, axes = plt.subplots(figsize=(width, height))
     return figure, axes
 
 
 def _svg(figure: Any) -> str:
-    out = io.StringIO()
-    # Without a date, and with ids that do not change, the same numbers give the same file.
-    import matplotlib
-
-    with matplotlib.rc_context({"svg.hashsalt": "handful", "svg.fonttype": "none"}):
-        figure.savefig(out, format="svg", metadata={"Date": None})
-    text = out.getvalue()
-    return text[text.index("<svg") :]
+    with plt.rc_context(STYLE):  # type: ignore[arg-type]
+        return as_svg(figure)
 
 
 def shares_figure(found: Mapping[str, Shares]) -> str:
     """Where predictions fall (Figures 2, 11, 12): one bar a setting, four shares."""
     figure, axes = _axes(height=0.9 + 0.45 * len(found))
     left = np.zeros(len(found))
-    for ink, part in zip(INK, ("true", "ancestor", "descendant", "unrelated"), strict=False):
+    for ink, part in zip(COLOURS, ("true", "ancestor", "descendant", "unrelated"), strict=False):
         values = np.array([getattr(s, part) for s in found.values()])
         axes.barh(list(found), values, left=left, color=ink, label=part)
         left += values
@@ -53,11 +43,11 @@ def cumulative_figure(values: NDArray, label: str, *, log: bool = False, mark: f
     """Cumulative share of classes against a property (Figure 13: label frequency)."""
     figure, axes = _axes()
     ordered = np.sort(values)
-    axes.step(ordered, np.arange(1, len(ordered) + 1) / len(ordered), where="post", color=INK[0])
+    axes.step(ordered, np.arange(1, len(ordered) + 1) / len(ordered), where="post", color=COLOURS[0])
     if log:
         axes.set_xscale("symlog")
     if mark is not None:
-        axes.axvline(mark, color=INK[4], linestyle="--", linewidth=1)
+        axes.axvline(mark, color=COLOURS[4], linestyle="--", linewidth=1)
     axes.set_xlabel(label)
     axes.set_ylabel("share of classes")
     axes.set_ylim(0, 1)
@@ -67,7 +57,7 @@ def cumulative_figure(values: NDArray, label: str, *, log: bool = False, mark: f
 def histogram_figure(values: NDArray, label: str, *, bins: int = 30) -> str:
     """How a property is spread over classes."""
     figure, axes = _axes()
-    axes.hist(values, bins=bins, color=INK[0])
+    axes.hist(values, bins=bins, color=COLOURS[0])
     axes.set_xlabel(label)
     axes.set_ylabel("classes")
     return _svg(figure)
@@ -76,7 +66,7 @@ def histogram_figure(values: NDArray, label: str, *, bins: int = 30) -> str:
 def depth_figure(rows: Sequence[tuple[int, int, float]]) -> str:
     """Mean population by distance from the root (Figure 15)."""
     figure, axes = _axes()
-    axes.bar([r[0] for r in rows], [r[2] for r in rows], color=INK[0])
+    axes.bar([r[0] for r in rows], [r[2] for r in rows], color=COLOURS[0])
     axes.set_xlabel("distance from the root")
     axes.set_ylabel("mean images a class")
     return _svg(figure)
@@ -85,7 +75,7 @@ def depth_figure(rows: Sequence[tuple[int, int, float]]) -> str:
 def against_figure(found: Mapping[str, Against], label: str, *, log: bool = False) -> str:
     """Accuracy of groups of classes against a property (Figures 3, 5, 9), one colour a method."""
     figure, axes = _axes()
-    for ink, (name, one) in zip(INK, found.items(), strict=False):
+    for ink, (name, one) in zip(COLOURS, found.items(), strict=False):
         axes.scatter(one.value, 100 * one.accuracy, color=ink, s=16, label=f"{name} (r = {one.correlation[0]:.2f})")
     if log:
         axes.set_xscale("symlog")
@@ -101,7 +91,7 @@ def factors_figure(found: Mapping[str, FactorAnalysis]) -> str:
     figure, axes = _axes(height=0.9 + 0.45 * len(found))
     left = np.zeros(len(found))
     parts = ["accuracy", *next(iter(found.values())).impact, "model error"]
-    for ink, part in zip((INK[1], INK[0], INK[2], INK[5], INK[4]), parts, strict=False):
+    for ink, part in zip((COLOURS[1], COLOURS[0], COLOURS[2], COLOURS[5], COLOURS[4]), parts, strict=False):
         values = np.array([_share(one, part) for one in found.values()])
         axes.barh(list(found), 100 * values, left=left, color=ink, label=part)
         left = left + 100 * values
@@ -131,7 +121,7 @@ def growing_figure(
             ratio,
             100 * value,
             100 * half,
-            color=INK[i % len(INK)],
+            color=COLOURS[i % len(COLOURS)],
             marker="o",
             markersize=3,
             linewidth=1,

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import html
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from handful.audits.zero_shot.figures import cumulative_figure, histogram_figure, shares_figure
 from handful.audits.zero_shot.split_audit import SplitAudit
-from handful.data.store import write_atomically
-
-STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#1a202c}"
-    "table{border-collapse:collapse}td,th{padding:.2rem .8rem;text-align:left;border-bottom:1px solid #e2e8f0}"
-    "figure{margin:1.5rem 0}figcaption{color:#4a5568}svg{max-width:100%;height:auto}"
-)
+from handful.report.page import Figure, Section, Table, write_page
+from handful.report.page import page as whole_page
 
 
 def sentences(found: SplitAudit) -> list[str]:
@@ -55,44 +50,40 @@ def sentences(found: SplitAudit) -> list[str]:
 
 def page(found: SplitAudit) -> str:
     """The page as one HTML text, figures inside."""
-    figures = [
+    structure = [
         (
             histogram_figure(found.ratio.per_class, "structural ratio r(c) of a test class"),
             "Structural ratio by class.",
         ),
-        (
-            histogram_figure(found.depth.astype(float), "distance from the root", bins=20),
-            "Granularity of the test classes.",
-        ),
+        (histogram_figure(found.depth.astype(float), "distance from the root", bins=20), "Granularity by class."),
     ]
+    words = []
     if found.frequency is not None:
         log = found.frequency_unit == "count"
-        figures.append(
-            (
-                cumulative_figure(found.frequency, f"label frequency ({found.frequency_unit})", log=log),
-                "How common the labels are.",
-            )
-        )
+        label = f"label frequency ({found.frequency_unit})"
+        words.append((cumulative_figure(found.frequency, label, log=log), "How common the labels are."))
     if found.meaning is not None and np.isfinite(found.meaning.score).any():
         scores = found.meaning.score[np.isfinite(found.meaning.score)]
-        figures.append(
+        words.append(
             (histogram_figure(scores, "s(w, c): a word and its class's neighbours"), "Fit of words and classes.")
         )
+    answers = []
     if found.predictions:
-        figures.append(
-            (shares_figure(found.predictions), "Where the predictions fall; only unrelated ones are surely wrong.")
+        answers.append(
+            (shares_figure(found.predictions), "Where predictions fall; only unrelated ones are surely wrong.")
         )
-    title = html.escape(f"Zero-shot split {found.split.label}")
-    facts = "".join(
-        f"<tr><th>{html.escape(k.replace('_', ' '))}</th><td>{html.escape(_text(v))}</td></tr>"
-        for k, v in found.as_dict().items()
-        if not isinstance(v, dict)
-    )
-    body = "".join(f"<p>{html.escape(s)}</p>" for s in sentences(found))
-    drawn = "".join(f"<figure>{svg}<figcaption>{html.escape(text)}</figcaption></figure>" for svg, text in figures)
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head>'
-        f"<body><h1>{title}</h1>{body}{drawn}<h2>All numbers</h2><table>{facts}</table></body></html>\n"
+    facts = found.as_dict()
+    listed = {k.replace("_", " "): v for k, v in facts.items() if not isinstance(v, dict)}
+    numbers = pl.DataFrame({"fact": list(listed), "value": [_text(v) for v in listed.values()]})
+    sections = [
+        Section(title, figures=[Figure(svg, text, text) for svg, text in drawn])
+        for title, drawn in (("Structure", structure), ("Words", words), ("Predictions", answers))
+        if drawn
+    ]
+    first, *more = sentences(found)
+    sections[0].sentences += more
+    return whole_page(
+        f"Zero-shot split {found.split.label}", first, [*sections, Section("All numbers", tables=[Table(numbers)])]
     )
 
 
@@ -102,6 +93,5 @@ def _text(value: object) -> str:
 
 def save_page(found: SplitAudit, path: str | Path) -> Path:
     target = Path(path)
-    text = page(found)
-    write_atomically(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_page(target, page(found))
     return target

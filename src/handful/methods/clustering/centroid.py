@@ -48,7 +48,7 @@ class CentroidNet(Clusterer):
         shares of it: for features whose scale was not trained together with gamma.
     clustering
         ``kmeans`` puts K-means++ in the place of Sinkhorn K-means (the ablation).
-    hard, starts, steps, first, inner, final, spread, noise
+    hard, starts, steps, first, inner, final, carry_on, spread, noise
         Of Sinkhorn K-means, see `sinkhorn_kmeans`; ``final`` is also the number of Sinkhorn iterations of the
         conditionals. ``starts`` and ``init`` apply to K-means too.
 
@@ -71,6 +71,7 @@ class CentroidNet(Clusterer):
     first: int = 20
     inner: int = 4
     final: int = 10
+    carry_on: float | None = 0.05
     spread: float = 0.01
     noise: float = 0.001
     schedule: Schedule = field(default=Schedule(steps=4000, halve_every=2000, select="last"))
@@ -92,7 +93,14 @@ class CentroidNet(Clusterer):
             centroids = kmeans(s, b.n, b.seeds, rows=rows, init=self.init, starts=self.starts).centroids
             if self.eval_conditional == "softmax":
                 return centroids, self.logits(s, centroids)
-            plan = sinkhorn(squared_distances(s, centroids), self.gamma, rows, columns, iterations=self.final)
+            plan = sinkhorn(
+                squared_distances(s, centroids),
+                self.gamma,
+                rows,
+                columns,
+                iterations=self.final,
+                carry_on=self.carry_on,
+            )
             return centroids, row_logits(plan.log)
         found = sinkhorn_kmeans(
             s,
@@ -105,6 +113,7 @@ class CentroidNet(Clusterer):
             first=self.first,
             inner=self.inner,
             final=self.final,
+            carry_on=self.carry_on,
             spread=self.spread,
             noise=self.noise,
             starts=self.starts,

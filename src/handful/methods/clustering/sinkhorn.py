@@ -56,6 +56,7 @@ def sinkhorn(
     *,
     iterations: int = 1000,
     tolerance: float | None = None,
+    carry_on: float | None = None,
     start: Tensor | None = None,
 ) -> Plan:
     """Sinkhorn's algorithm (Cuturi, "Sinkhorn distances", NIPS 2013; Algorithm 1 of Centroid Networks).
@@ -74,6 +75,10 @@ def sinkhorn(
     tolerance
         A problem stops when its row error is below this (looked at every five iterations). Each stops on its own: a
         problem's plan does not depend on the others in the batch.
+    carry_on
+        Without a tolerance: problems whose row error is above this after ``iterations`` go on until it is not, at most 300
+        further ones, after cooling down from a larger gamma. Where gamma is small beside the costs, plain iterations
+        move the duals by about gamma each and would need thousands.
     start
         ``(T, K)`` the ``v`` of an earlier plan.
 
@@ -97,6 +102,8 @@ def sinkhorn(
     if tolerance is None:
         u, v = _iterate(m, log_r, log_c, v, iterations)
         taken = torch.full((t,), iterations, device=cost.device)
+        if carry_on is not None:
+            u, v, taken = _further(m, log_r, log_c, u, v, taken, carry_on)
     else:
         u, v, taken = _until(m, log_r, log_c, v, iterations, tolerance)
     # The column update once more, as a softmax: in float32 the sum of large exponents would miss the column sums.
@@ -126,6 +133,43 @@ def _iterate(m: Tensor, log_r: Tensor, log_c: Tensor, v: Tensor, iterations: int
     return u, v
 
 
+def _further(
+    m: Tensor, log_r: Tensor, log_c: Tensor, u: Tensor, v: Tensor, taken: Tensor, enough: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Cool the problems down whose marginals are off by more than ``enough``, and iterate them until they are not."""
+    off = (_row_error(m, log_r, u, v) > enough).nonzero()[:, 0]
+    if not len(off):
+        return u, v, taken
+    some, r, c = m[off], log_r[off], log_c[off]
+    cooled = _cool(some, r, c, v[off])
+    better_u, better_v, more = _until(some, r, c, cooled, 300, enough)
+    u, v, taken = u.clone(), v.clone(), taken.clone()
+    u[off], v[off] = better_u, better_v
+    taken[off] += more
+    return u, v, taken
+
+
+def _cool(m: Tensor, log_r: Tensor, log_c: Tensor, v: Tensor, factor: float = 4.0, each: int = 10) -> Tensor:
+    """Duals found at a gamma of the costs' own size and carried down to the wanted one in steps (epsilon scaling).
+
+    Each problem has its own ladder, so that it does not depend on the others in the batch.
+    """
+    real = ~(torch.isneginf(log_r)[..., None] | torch.isneginf(log_c)[:, None, :])
+    times = (torch.where(real, -m, 0).amax((1, 2)) / factor).clamp_min(1)
+    while bool((hot := times > 1).any()):
+        at = hot.nonzero()[:, 0]
+        scale = times[at]
+        _, warm = _iterate(m[at] / scale[:, None, None], log_r[at], log_c[at], v[at] / scale[:, None], each)
+        v = v.clone()
+        v[at] = warm * scale[:, None]
+        times = (times / factor).clamp_min(1)
+    return v
+
+
+def _row_error(m: Tensor, log_r: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    return ((m + u[..., None] + v[:, None, :]).exp().sum(2) - log_r.exp()).abs().sum(1)
+
+
 def _until(
     m: Tensor, log_r: Tensor, log_c: Tensor, v: Tensor, iterations: int, tolerance: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -139,8 +183,7 @@ def _until(
         u, v = _iterate(m, log_r, log_c, v, steps)
         done += steps
         out_u[open_], out_v[open_], taken[open_] = u, v, done
-        error = ((m + u[..., None] + v[:, None, :]).exp().sum(2) - log_r.exp()).abs().sum(1)
-        going = (error > tolerance).nonzero()[:, 0]
+        going = (_row_error(m, log_r, u, v) > tolerance).nonzero()[:, 0]
         if len(going) < len(open_):
             open_, m, log_r, log_c, v = open_[going], m[going], log_r[going], log_c[going], v[going]
     return out_u, out_v, taken

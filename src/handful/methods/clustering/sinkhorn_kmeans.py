@@ -58,6 +58,7 @@ def sinkhorn_kmeans(
     noise: float = 0.001,
     starts: int = 1,
     tolerance: float | None = None,
+    carry_on: float | None = 0.05,
     inner_tolerance: float | None = None,
     hard: bool = False,
 ) -> Clusters:
@@ -83,6 +84,9 @@ def sinkhorn_kmeans(
     steps, first, inner, final
         Outer steps; Sinkhorn iterations in the first of them, in each later one (from the duals of the step before), and
         for the final assignment. Defaults as in the public code.
+    carry_on
+        Algorithm 1 runs "while not converged", the public code a fixed number of iterations. So many are run, and plans whose
+        marginals are still off by more than this go on; None for the public code's reading.
     spread, noise
         Of the starting centroids, and of what is added to the centroids after every step.
     starts
@@ -117,7 +121,13 @@ def sinkhorn_kmeans(
             "spread": spread,
             "noise": noise,
         }
-        shared |= {"starts": starts, "tolerance": tolerance, "inner_tolerance": inner_tolerance, "hard": hard}
+        shared |= {
+            "starts": starts,
+            "tolerance": tolerance,
+            "inner_tolerance": inner_tolerance,
+            "hard": hard,
+            "carry_on": carry_on,
+        }
         masks = columns if columns is not None else (torch.arange(k, device=x.device) < counts[:, None]).to(x)
         return _join(
             [
@@ -156,6 +166,7 @@ def sinkhorn_kmeans(
             columns_all,
             iterations=(first if step == 0 else inner) if inner_tolerance is None else 10_000,
             tolerance=inner_tolerance,
+            carry_on=carry_on,
             start=v,
         )
         history.append(plan.objective(cost, gamma))
@@ -178,6 +189,7 @@ def sinkhorn_kmeans(
         columns_all,
         iterations=final if inner_tolerance is None else 10_000,
         tolerance=inner_tolerance,
+        carry_on=carry_on,
         start=v,
     )
     judged = plan

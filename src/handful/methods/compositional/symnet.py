@@ -26,8 +26,8 @@ from handful.methods.compositional.per_task import (
     supports,
 )
 
-Transform = Callable[[Tensor, Tensor], Tensor]
-"""A representation ``(..., r)`` and a description ``(..., d)`` to a representation."""
+Transform = Callable[[Tensor, Tensor | None], Tensor]
+"""Representations ``(T, S, N or 1, r)`` under every attribute along the third axis (None), or each image's own ``(T, S)``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +92,21 @@ class SymNet(PerTask):
         add_mlp(noise, "object", self.rep, self.hidden, n[:, 1].tolist(), params)
         return params
 
-    def transforms(self, p: Params) -> tuple[Transform, Transform]:
-        """T₊ and T₋ under parameters."""
+    def transforms(self, p: Params, c: Tensor) -> tuple[Transform, Transform]:
+        """T₊ and T₋ under parameters, for the task's attributes."""
 
         def transform(name: str) -> Transform:
-            def apply(f: Tensor, a: Tensor) -> Tensor:
-                attended = f * (1 + torch.sigmoid(mlp(p, f"{name}.attend", a)))
-                shape = torch.broadcast_shapes(attended.shape[:-1], a.shape[:-1])
-                both = torch.cat([attended.expand(*shape, -1), a.expand(*shape, -1)], -1)
-                return mlp(p, f"{name}.out", both)
+            # What depends on the attribute alone is computed once for all images.
+            gain = 1 + torch.sigmoid(mlp(p, f"{name}.attend", c))[:, None]
+            weight, bias = p[f"{name}.out.1.w"], p[f"{name}.out.1.b"]
+            shift = torch.baddbmm(bias, c, weight[:, self.rep :])[:, None]
+            inner = weight[:, : self.rep]
+
+            def apply(f: Tensor, own: Tensor | None) -> Tensor:
+                g, h = (gain, shift) if own is None else (own_row(gain, own), own_row(shift, own))
+                x = f * g
+                hidden = torch.bmm(x.flatten(1, 2), inner).view(*x.shape[:-1], -1) + h
+                return linear(p, f"{name}.out.2", torch.relu(hidden))
 
             return apply
 
@@ -110,8 +116,7 @@ class SymNet(PerTask):
         own, objects, used = supports(b)
         n = sides(b)
         f = linear(p, "embed", b.s)
-        plus, minus = self.transforms(p)
-        moved = Moved.of(f, c, own, n[:, 0], used, plus, minus)
+        moved = Moved.of(f, own, n[:, 0], used, *self.transforms(p, c))
 
         def of_attribute(x: Tensor) -> Tensor:
             return closed(mlp(p, "attribute", x), n[:, 0])
@@ -141,9 +146,9 @@ class SymNet(PerTask):
 
     def scores(self, p: Params, b: Batch, c: Tensor) -> Tensor:
         n, f = sides(b), linear(p, "embed", b.q)
-        plus, minus = self.transforms(p)
-        here, there = f[:, :, None], c[:, None]
-        rmd = distance(here, minus(here, there)) - distance(here, plus(here, there))
+        plus, minus = self.transforms(p, c)
+        here = f[:, :, None]
+        rmd = distance(here, minus(here, None)) - distance(here, plus(here, None))
         return join(b, closed(rmd, n[:, 0]), closed(mlp(p, "object", f), n[:, 1]))
 
 
@@ -165,23 +170,22 @@ class Moved:
     own: Tensor
     used: Tensor
     others: Tensor
-    attributes: Tensor
     couple: Transform
     decouple: Transform
 
     @classmethod
     def of(
-        cls, f: Tensor, c: Tensor, own: Tensor, n: Tensor, used: Tensor, couple: Transform, decouple: Transform
+        cls, f: Tensor, own: Tensor, n: Tensor, used: Tensor, couple: Transform, decouple: Transform
     ) -> Moved:
-        here, there = f[:, :, None], c[:, None]
-        index = torch.arange(c.shape[1], device=f.device)
+        here = f[:, :, None]
+        plus, minus = couple(here, None), decouple(here, None)
+        index = torch.arange(plus.shape[2], device=f.device)
         others = used[..., None] & (index != own[..., None]) & (index < n[:, None])[:, None, :]
-        attributes = there.expand(-1, f.shape[1], -1, -1)
-        return cls(f, couple(here, there), decouple(here, there), own, used, others, attributes, couple, decouple)
+        return cls(f, plus, minus, own, used, others, couple, decouple)
 
     def _own(self, x: Tensor) -> Tensor:
         """Of ``(T, S, N, r)``, the row of each image's own attribute."""
-        return torch.gather(x, 2, self.own[..., None, None].expand(-1, -1, 1, x.shape[-1]))[:, :, 0]
+        return own_row(x, self.own)[:, :, 0]
 
     @property
     def minus_own(self) -> Tensor:
@@ -202,15 +206,14 @@ class Moved:
 
     def axioms(self, slip: bool = False) -> Tensor:
         """Closure, invertibility and commutativity."""
-        here, a = self.f[:, :, None], self.attributes
-        plus_minus, minus_plus = self.decouple(self.plus, a), self.couple(self.minus, a)
+        here = self.f[:, :, None]
+        plus_minus, minus_plus = self.decouple(self.plus, None), self.couple(self.minus, None)
         closure = mean_over(distance(self._own(plus_minus), self.minus_own), self.used)
         closure = closure + over(distance(minus_plus, self.plus), self.others)
         inverse = mean_over(distance(self._own(minus_plus), self.f), self.used)
         inverse = inverse + over(distance(plus_minus, here), self.others)
-        own = self._own(a)[:, :, None].expand_as(a)
-        one_way = self.decouple(self._own(self.plus)[:, :, None], a)
-        other_way = (self.decouple if slip else self.couple)(self.minus, own)
+        one_way = self.decouple(self._own(self.plus)[:, :, None], None)
+        other_way = (self.decouple if slip else self.couple)(self.minus, self.own)
         return closure + inverse + over(distance(one_way, other_way), self.others)
 
     def triplets(self, margin: float) -> Tensor:
@@ -219,6 +222,12 @@ class Moved:
         return mean_over(torch.relu(here + margin), self.used) + over(
             torch.relu(self.to_minus - self.to_plus + margin), self.others
         )
+
+
+def own_row(x: Tensor, own: Tensor) -> Tensor:
+    """Of ``(T, S or 1, N, r)``, the row ``(T, S, 1, r)`` of each image's own attribute ``(T, S)``."""
+    x = x.expand(-1, own.shape[1], -1, -1)
+    return torch.gather(x, 2, own[..., None, None].expand(-1, -1, 1, x.shape[-1]))
 
 
 def over(values: Tensor, others: Tensor) -> Tensor:

@@ -75,6 +75,7 @@ class RelationNetFT(FeatureWise, RelationNet):
     """RelationNet with feature-wise transformation (Tseng et al., ICLR 2020); see `FeatureWise` and `RelationNet`."""
 
     name: ClassVar[str] = "relationnet+ft"
+    learning: ClassVar[str] = "LL"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -57,6 +57,7 @@ class RelationNetLRP(Explained, RelationNet):
     """RelationNet with explanation-guided training (Sun et al., ICPR 2020); see `Explained` and `RelationNet`."""
 
     name: ClassVar[str] = "relationnet+lrp"
+    learning: ClassVar[str] = "LL"
 
     def pairs(self, b: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Maps of the class and of the query of every pair that exists, and where the pairs are."""
@@ -97,8 +98,8 @@ class RelationNetLRP(Explained, RelationNet):
 def explain_relation(relation: Relation, c: Tensor, q: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor]:
     """Relevance of every value of the class map and of the query map of each pair."""
     norm, _, pool = relation.first
-    convolution, norm2, _, pool2 = relation.second
-    inner, _, outer = relation.last
+    layers: Any = (relation.second, relation.last)
+    (convolution, norm2, _, pool2), (inner, _, outer) = layers
     a1 = F.relu(norm(relation.of_class(c) + relation.of_query(q)))
     p1 = pool(a1)
     a2 = F.relu(norm2(convolution(p1)))
@@ -122,7 +123,9 @@ class GNNLRP(Explained, GNN):
 
     def task_loss(self, m: nn.ModuleDict, b: Batch, labels: Tensor) -> Tensor:
         if b.C > self.ways:
-            raise BadInput(f"{self.name} has labels for {self.ways} ways and was given a training task of {b.C}; set ways")
+            raise BadInput(
+                f"{self.name} has labels for {self.ways} ways and was given a training task of {b.C}; set ways"
+            )
         s, q = self.nodes(m, b)
         (_, mine, hot), *_ = self.groups(b)
         nodes, mask = self.graphs(s, q, asked(b), mine, hot)

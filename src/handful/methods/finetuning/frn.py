@@ -81,19 +81,26 @@ def support_sets(b: Batch) -> tuple[Tensor, Tensor]:
 
 
 def errors(s: Tensor, count: Tensor, q: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
-    """Mean squared reconstruction error ``(T, Q, C)`` of each query by each class."""
+    """Mean squared reconstruction error ``(T, Q, C)`` of each query by each class.
+
+    Written out as |q|² - x B xᵀ with x the query's products with the support (or the query itself), so that no
+    reconstruction is ever held: B = 2ρM - ρ²MGM with G = SSᵀ, M = (G + λI)⁻¹; or with M = I and G the hat matrix.
+    """
     n, d = s.shape[-2:]
     penalty = (count.clamp_min(1) / d * alpha.exp())[..., None, None]
+    rho = beta.exp()
     st = s.transpose(-1, -2)
+    flat = q.flatten(1, 2)[:, None]
     if n < d:
-        weights = torch.linalg.solve(s @ st + penalty * torch.eye(n, dtype=s.dtype, device=s.device), s)
-        flat = q.flatten(1, 2)[:, None]
-        remade = (flat @ st) @ weights
+        gram = s @ st
+        inverse = torch.linalg.inv(gram + penalty * torch.eye(n, dtype=s.dtype, device=s.device))
+        x = flat @ st
+        form = 2 * rho * inverse - rho.square() * inverse @ gram @ inverse
     else:
         hat = torch.linalg.solve(st @ s + penalty * torch.eye(d, dtype=s.dtype, device=s.device), st @ s)
-        flat = q.flatten(1, 2)[:, None]
-        remade = flat @ hat
-    wrong = (flat - beta.exp() * remade).square().sum(-1)
+        x = flat.expand(-1, s.shape[1], -1, -1)
+        form = 2 * rho * hat - rho.square() * hat @ hat
+    wrong = flat.square().sum(-1) - ((x @ form) * x).sum(-1)
     return wrong.unflatten(2, q.shape[1:3]).mean(3).transpose(1, 2)
 
 

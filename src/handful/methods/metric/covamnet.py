@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
 from handful.methods.pieces.local import by_class, descriptors
+from handful.methods.pieces.slices import in_slices
 
 
 class Weigher(nn.Module):
@@ -56,7 +57,6 @@ class CovaMNet(Embedded):
     learning: ClassVar[str] = "LL"
     trains: ClassVar = "tasks"
     maps: ClassVar[bool] = True
-    together: ClassVar[int] = 8
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         _, height, width = backbone.map_shape  # type: ignore[misc]
@@ -77,4 +77,5 @@ class CovaMNet(Embedded):
         return values.unflatten(-1, q.shape[1:3]).transpose(1, 2)
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
-        return b.close(m["weigher"](self.measures(b)))
+        numbers = b.C * b.q[0].numel()
+        return in_slices(lambda part: part.close(m["weigher"](self.measures(part))), b, numbers)

@@ -72,7 +72,7 @@ class DeepBDC(Embedded):
 
     name: ClassVar[str] = "deepbdc"
     learning: ClassVar[str] = "LL+TT"
-    trains: ClassVar = "tasks"
+    trains: ClassVar[Literal["tasks", "batches", "no"]] = "tasks"
     maps: ClassVar[bool] = True
     together: ClassVar[int] = 8
 
@@ -108,7 +108,7 @@ class STLDeepBDC(DeepBDC):
 
     name: ClassVar[str] = "stl-deepbdc"
     learning: ClassVar[str] = "GL+TT"
-    trains: ClassVar = "batches"
+    trains: ClassVar[Literal["tasks", "batches", "no"]] = "batches"
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         bdc = BDC(backbone.map_shape, self.reduce)  # type: ignore[arg-type]

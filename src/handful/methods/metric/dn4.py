@@ -12,6 +12,7 @@ from handful.errors import BadInput
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
 from handful.methods.pieces.local import by_class, descriptors
+from handful.methods.pieces.slices import in_slices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +39,17 @@ class DN4(Embedded):
     learning: ClassVar[str] = "LL"
     trains: ClassVar = "tasks"
     maps: ClassVar[bool] = True
-    together: ClassVar[int] = 8
 
     def __post_init__(self) -> None:
         if self.neighbours < 1:
             raise BadInput(f"dn4 needs at least one neighbour, not {self.neighbours}")
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
+        places = b.q.shape[-1] * b.q.shape[-2]
+        return in_slices(self.image_to_class, b, b.q.shape[1] * b.s.shape[1] * places**2)
+
+    def image_to_class(self, b: Batch) -> Tensor:
+        """Sums over places of the nearest descriptors' similarities."""
         shown, mask = by_class(b, b.s)
         pool = F.normalize(descriptors(shown), dim=-1).flatten(2, 3)
         query = F.normalize(descriptors(b.q), dim=-1)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
 from handful.methods.heads import cosine
+from handful.methods.pieces.local import places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,7 @@ class MatchingNet(Embedded):
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         scores = (self.scale * cosine(b.q, b.s)).masked_fill((b.y < 0)[:, None, :], float("-inf"))
         attention = torch.log_softmax(scores, -1)
-        mine = b.y[:, None, :, None] == torch.arange(b.C, device=b.y.device)
-        by_class = attention[..., None].masked_fill(~mine, float("-inf"))
-        return b.close(torch.logsumexp(by_class, 2))
+        at, mask = places(b)
+        index = at.flatten(1)[:, None].expand(-1, attention.shape[1], -1)
+        by_class = torch.gather(attention, 2, index).unflatten(2, mask.shape[1:])
+        return b.close(torch.logsumexp(by_class.masked_fill(~mask[:, None], float("-inf")), 3))

@@ -15,6 +15,7 @@ from handful.methods.pieces.imagetasks import Images, OnImages
 from handful.methods.pieces.masks import asked
 
 WINDOW = 5
+PAIRS = 512
 
 
 class SelfCorrelation(nn.Module):
@@ -146,19 +147,22 @@ class RENet(OnImages):
         """Logits from encoded maps."""
         cross: CrossCorrelation = m["cross"]  # type: ignore[assignment]
         real = asked(b)[:, :, None] & (b.y >= 0)[:, None, :]
-        task, query, support = real.nonzero(as_tuple=True)
-        s_small = _reduced(cross, s, b.s_mask)[task, support]
-        q_small = _reduced(cross, q, asked(b))[task, query]
-        pairs = cross(torch.einsum("ncij,nckl->nijkl", s_small, q_small))
-        n, h, w = pairs.shape[:3]
-        flat = pairs.reshape(n, h * w, h * w)
-        on_support = torch.softmax(standard(flat, 1) / self.attention, 1).sum(2).view(n, 1, h, w)
-        on_query = torch.softmax(standard(flat, 2) / self.attention, 2).sum(1).view(n, 1, h, w)
-        width = s.shape[2]
-        one = s.new_zeros(*real.shape, width)
-        two = s.new_zeros(*real.shape, width)
-        one[real] = (on_support * s[task, support]).mean((2, 3))
-        two[real] = (on_query * q[task, query]).mean((2, 3))
+        at = real.nonzero()
+        s_small, q_small = _reduced(cross, s, b.s_mask), _reduced(cross, q, asked(b))
+        found = []
+        # Batch norm takes its statistics over all pairs of a step; otherwise a few pairs at a time spare memory.
+        for some in at.split(max(1, len(at)) if cross.training else PAIRS):
+            task, query, support = some.unbind(1)
+            pairs = cross(torch.einsum("ncij,nckl->nijkl", s_small[task, support], q_small[task, query]))
+            n, h, w = pairs.shape[:3]
+            flat = pairs.reshape(n, h * w, h * w)
+            on_support = torch.softmax(standard(flat, 1) / self.attention, 1).sum(2).view(n, 1, h, w)
+            on_query = torch.softmax(standard(flat, 2) / self.attention, 2).sum(1).view(n, 1, h, w)
+            weighed = (on_support * s[task, support]).mean((2, 3)), (on_query * q[task, query]).mean((2, 3))
+            found.append(torch.stack(weighed))
+        one, two = s.new_zeros(2, *real.shape, s.shape[2]).index_put(
+            (torch.arange(2, device=s.device)[:, None], *(i[None] for i in at.unbind(1))), torch.cat(found, 1)
+        )
         hot = b.one_hot / b.one_hot.sum(1, keepdim=True).clamp_min(1)
         mean = lambda x: torch.einsum("tqsd,tsc->tqcd", x, hot)  # noqa: E731
         return b.close(F.cosine_similarity(mean(one), mean(two), -1) / self.temperature)

@@ -66,7 +66,6 @@ class TPN(Embedded):
     trains: ClassVar = "tasks"
     transductive: ClassVar[bool] = True
     maps: ClassVar[bool] = True
-    together: ClassVar[int] = 32
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         return {"scale": LengthScale(backbone.map_shape)}  # type: ignore[arg-type]

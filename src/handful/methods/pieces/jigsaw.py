@@ -36,7 +36,7 @@ def puzzles(x: Tensor, generator: torch.Generator, smallest: int = 16, n_orders:
     Every cell of the grid gives a patch of three quarters of its side from a random place, so that edges cannot be matched;
     patches smaller than ``smallest`` pixels are enlarged to it.
     """
-    n, c, h, w = x.shape
+    n, _, h, w = x.shape
     cell = min(h, w) // 3
     side = max(1, cell * 3 // 4)
     lots = torch.rand(2, n, PIECES, generator=generator)

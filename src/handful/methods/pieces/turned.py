@@ -15,8 +15,9 @@ class Turned(nn.Module):
 
     def __init__(self, backbone: nn.Module):
         super().__init__()
-        self.backbone: Any = backbone
-        self.width = TURNS * self.backbone.width
+        net: Any = backbone
+        self.backbone = net
+        self.width: int = TURNS * net.width
 
     @property
     def map_shape(self) -> tuple[int, int, int]:

@@ -104,13 +104,14 @@ def read_config(path: str) -> dict[str, Any]:
 
 def _stage(given: Any, default: dict[str, Any], where: str) -> dict[str, Any]:
     if given is None:
-        return dict(default)
+        return {**default, "asked": set()}
     if not isinstance(given, dict):
         raise ConfigError(f"config.json: {where} must be an object")
     unknown = sorted(set(given) - set(default))
     if unknown:
         raise ConfigError(f"config.json: {where} has the unknown key {unknown[0]}")
     stage = {**default, **given}
+    asked = set(given)
     for key, value in stage.items():
         if value is not None and (type(value) is not int or value < 1):
             raise ConfigError(f"config.json: {where}.{key} must be a positive whole number or null")
@@ -120,7 +121,7 @@ def _stage(given: Any, default: dict[str, Any], where: str) -> dict[str, Any]:
     queries = stage["query_images_per_class"]
     if queries is None or queries > 20:
         raise ConfigError(f"config.json: {where}.query_images_per_class must be at most 20")
-    return stage
+    return {**stage, "asked": asked}
 
 
 class TaskGenerator:
@@ -128,18 +129,28 @@ class TaskGenerator:
 
     def __init__(self, sets: list[ImageSet], stage: dict[str, Any], seed: int) -> None:
         self.sets = sets
-        self.stage = stage
+        self.stage = dict(stage)
         self.random = np.random.default_rng(seed)
+        self._fit_defaults()
+
+    def _fit_defaults(self) -> None:
+        """Defaults give way to small data sets; what config.json asks for is given or refused."""
+        stage, asked = self.stage, self.stage["asked"]
+        fewest = min(len(images.classes) for images in self.sets)
+        smallest = min(images.smallest for images in self.sets)
+        name = min(self.sets, key=lambda images: len(images.classes)).name
+        least_ways, least_shots = stage["N"] or stage["min_N"], stage["k"] or stage["min_k"]
+        if least_ways > fewest:
+            if asked & {"N", "min_N"}:
+                raise ConfigError(f"{name} has {fewest} classes, fewer than the ways asked for")
+            stage["N"] = fewest
         queries = stage["query_images_per_class"]
-        least_shots = stage["k"] or stage["min_k"]
-        for images in sets:
-            if len(images.classes) < (stage["N"] or stage["min_N"]):
-                raise ConfigError(f"{images.name} has {len(images.classes)} classes, fewer than the ways asked for")
-            if images.smallest < least_shots + queries:
+        if least_shots + queries > smallest:
+            if "query_images_per_class" in asked or smallest <= least_shots:
                 raise ConfigError(
-                    f"{images.name} has {images.smallest} images in its smallest class, fewer than "
-                    f"{least_shots} shots and {queries} queries"
+                    f"the smallest class has {smallest} images, fewer than {least_shots} shots and {queries} queries"
                 )
+            stage["query_images_per_class"] = smallest - least_shots
 
     def __call__(self, n: int) -> Iterator[Task]:
         for _ in range(n):
@@ -221,6 +232,7 @@ def make_generators(
         train, classes = BatchGenerator(train_sets, config["batch_size"], seed), first
     else:
         stage = config["train_config"]
-        train, classes = TaskGenerator(train_sets, stage, seed), stage["N"] or stage["max_N"]
+        tasks = TaskGenerator(train_sets, stage, seed)
+        train, classes = tasks, tasks.stage["N"] or stage["max_N"]
     valid = TaskGenerator(valid_sets, config["valid_config"], seed + 1) if valid_sets else None
     return train, valid, classes, first

@@ -1,0 +1,260 @@
+"""The rules of a challenge: quotas, phases, promotion, leaderboards."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from handful.challenge import seeds
+from handful.challenge.db import Phase, Submission, User, now
+from handful.challenge.scores import average_ranks
+from handful.challenge.spec import PHASES, Challenge
+from handful.errors import BadInput
+
+_OPEN = ("queued", "running")
+
+
+def begin(session: Session, challenge: Challenge) -> None:
+    """Draw the secrets of all phases and commit to them; the challenge begins in the public phase."""
+    for name in PHASES:
+        if session.get(Phase, name) is None:
+            secret = seeds.new_secret()
+            session.add(
+                Phase(name=name, secret=secret, commitment=seeds.commitment(secret, f"{challenge.name}/{name}"))
+            )
+    session.flush()
+    public = session.get(Phase, "public")
+    if public is not None and public.began is None:
+        public.began = now()
+
+
+def current(session: Session) -> str:
+    """The phase the challenge is in."""
+    began = [phase.name for phase in session.scalars(select(Phase)) if phase.began is not None]
+    return max(began, key=PHASES.index)
+
+
+def advance(session: Session, challenge: Challenge) -> str:
+    """End the present phase and begin the next; into the final phase, the last valid feedback submissions go along."""
+    here = current(session)
+    if here == PHASES[-1]:
+        phase = session.get(Phase, here)
+        assert phase is not None
+        if phase.ended is not None:
+            raise BadInput("the final phase has ended already")
+        if open_submissions(session, here):
+            raise BadInput("some final submissions still run; wait until all are scored")
+        phase.ended = now()
+        return here
+    if open_submissions(session, here):
+        raise BadInput(f"some submissions of the {here} phase still wait or run; wait until all are scored")
+    old, new = session.get(Phase, here), session.get(Phase, PHASES[PHASES.index(here) + 1])
+    assert old is not None and new is not None
+    old.ended = new.began = now()
+    if new.name == "final":
+        promote(session, challenge)
+    return new.name
+
+
+def open_submissions(session: Session, phase: str) -> int:
+    """How many submissions of a phase are not finished."""
+    query = select(func.count()).select_from(Submission).where(Submission.phase == phase, Submission.status.in_(_OPEN))
+    return session.scalar(query) or 0
+
+
+def results_are_final(session: Session, challenge: Challenge) -> bool:
+    """Whether the period of scrutiny after the final phase is over."""
+    phase = session.get(Phase, "final")
+    if phase is None or phase.ended is None:
+        return False
+    return now() >= phase.ended + dt.timedelta(days=challenge.scrutiny_days)
+
+
+def revealed(session: Session) -> dict[str, dict[str, Any]]:
+    """Commitments of all phases, with the secrets of those that have ended."""
+    return {
+        phase.name: {"commitment": phase.commitment, "secret": phase.secret.hex() if phase.ended is not None else None}
+        for phase in sorted(session.scalars(select(Phase)), key=lambda p: PHASES.index(p.name))
+    }
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a participant has used of their quota in a phase."""
+
+    today: int
+    total: int
+    failed_today: int
+    failed_total: int
+    hours: float
+
+
+def usage(session: Session, user: User, phase: str) -> Usage:
+    """Scored and open runs count; the platform's failures do not; own failures are counted apart."""
+    mine = select(Submission).where(Submission.user_id == user.id, Submission.phase == phase)
+    rows = list(session.scalars(mine))
+    day = now() - dt.timedelta(days=1)
+    counted = [row for row in rows if row.status in ("scored", *_OPEN)]
+    failed = [row for row in rows if row.status == "failed" and row.code != "PLATFORM"]
+    return Usage(
+        sum(row.created > day for row in counted),
+        len(counted),
+        sum(row.created > day for row in failed),
+        len(failed),
+        sum(row.seconds for row in rows if row.code != "PLATFORM") / 3600,
+    )
+
+
+def check_quota(session: Session, challenge: Challenge, user: User, phase: str) -> None:
+    """Refuse a submission beyond the quota, in one sentence."""
+    quota, used = challenge.quota, usage(session, user, phase)
+    if used.today >= quota.per_day:
+        raise BadInput(f"you have used your {quota.per_day} submissions of the last 24 hours; come back later")
+    if used.total >= quota.total:
+        raise BadInput(f"you have used all your {quota.total} submissions of this phase")
+    if used.failed_today >= quota.failures_per_day:
+        raise BadInput(
+            f"{used.failed_today} of your submissions failed in the last 24 hours; test on your own machine first"
+        )
+    if used.failed_total >= quota.failures_total:
+        raise BadInput(f"{used.failed_total} of your submissions failed in this phase, which is the limit")
+    if used.hours >= quota.compute_hours:
+        raise BadInput(f"your submissions have used their {quota.compute_hours:g} hours of computing")
+
+
+def submit(
+    session: Session, challenge: Challenge, user: User, league: str, name: str, sha256: str, archive: str
+) -> Submission:
+    """Queue a submission to the present phase."""
+    phase = current(session)
+    if phase != "feedback":
+        raise BadInput(f"the challenge is in its {phase} phase; submissions are open in the feedback phase")
+    if challenge.league(league).members:
+        raise BadInput(f"{league} is a league of participants; submit to an open league, your team is listed there too")
+    # Two uploads at once must not both see room for one.
+    session.scalars(select(User).where(User.id == user.id).with_for_update()).one()
+    check_quota(session, challenge, user, phase)
+    row = Submission(user_id=user.id, phase=phase, league=league, name=name, sha256=sha256, archive=archive)
+    session.add(row)
+    session.flush()
+    return row
+
+
+def last_valid(session: Session, phase: str) -> dict[tuple[int, str], Submission]:
+    """Each participant's last scored submission in each open league."""
+    query = select(Submission).where(Submission.phase == phase, Submission.status == "scored")
+    last: dict[tuple[int, str], Submission] = {}
+    for row in session.scalars(query.order_by(Submission.created, Submission.id)):
+        last[row.user_id, row.league] = row
+    return last
+
+
+def promote(session: Session, challenge: Challenge) -> list[Submission]:
+    """Enter every last valid feedback submission that beats its league's baseline into the final."""
+    promoted = []
+    for (user_id, league), row in sorted(last_valid(session, "feedback").items()):
+        user = session.get(User, user_id)
+        assert user is not None
+        names = [league, *(other.name for other in challenge.leagues if other.members and user.qualifies(other.name))]
+        if not any(row.score is not None and row.score > challenge.league(name).baseline for name in names):
+            continue
+        entry = Submission(
+            user_id=user_id,
+            phase="final",
+            league=league,
+            name=row.name,
+            sha256=row.sha256,
+            archive=row.archive,
+            created=row.created,
+            promoted_from=row.id,
+        )
+        session.add(entry)
+        promoted.append(entry)
+    session.flush()
+    return promoted
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a leaderboard; ``rank`` is None for entrants with a conflict of interest."""
+
+    rank: int | None
+    user_id: int
+    name: str
+    submission: int
+    score: float
+    low: float | None
+    high: float | None
+    mean_rank: float | None
+    created: dt.datetime
+    by_dataset: dict[str, float]
+    fact_sheet: bool
+
+
+def leaderboard(session: Session, challenge: Challenge, phase: str, league: str) -> list[Line]:
+    """Scored entries of a league, best first; the earlier submission wins a tie; conflicts are listed without rank."""
+    spec = challenge.league(league)
+    feedback = {row.id: row for row in last_valid(session, "feedback").values()}
+    entries: list[tuple[Submission, User]] = []
+    best: dict[int, Submission] = {}
+    for (user_id, own_league), row in sorted(last_valid(session, phase).items()):
+        user = session.get(User, user_id)
+        assert user is not None
+        if spec.members:
+            if not user.qualifies(league):
+                continue
+        elif own_league != league:
+            continue
+        if phase == "final":
+            origin = feedback.get(row.promoted_from or 0)
+            if origin is None or origin.score is None or origin.score <= spec.baseline:
+                continue
+        # A team that is in two open leagues stands in a league of participants once, with its better score.
+        if user_id in best and (best[user_id].score or 0) >= (row.score or 0):
+            continue
+        best[user_id] = row
+    for user_id, row in best.items():
+        user = session.get(User, user_id)
+        assert user is not None
+        entries.append((row, user))
+    ranked = [(row, user) for row, user in entries if not user.conflicted]
+    ranks: dict[str, float] = {}
+    if challenge.ranking == "ranks":
+        ranks = average_ranks({str(row.id): _datasets(row) for row, _ in ranked})
+    order = sorted(entries, key=lambda pair: _key(pair[0], ranks, challenge.ranking))
+    lines, place = [], 0
+    for row, user in order:
+        if not user.conflicted:
+            place += 1
+        low, high = (row.scores or {}).get("interval", [row.score, row.score])
+        lines.append(
+            Line(
+                None if user.conflicted else place,
+                user.id,
+                user.shown,
+                row.id,
+                float(row.score or 0),
+                low,
+                high,
+                ranks.get(str(row.id)),
+                row.created,
+                _datasets(row),
+                all(user.fact_sheet.get(question) for question in challenge.fact_sheet),
+            )
+        )
+    return lines
+
+
+def _datasets(row: Submission) -> dict[str, float]:
+    return {name: each["value"] for name, each in ((row.scores or {}).get("by_dataset") or {}).items()}
+
+
+def _key(row: Submission, ranks: dict[str, float], ranking: str) -> tuple[Any, ...]:
+    score = -(row.score if row.score is not None else float("-inf"))
+    if ranking == "ranks":
+        return ranks.get(str(row.id), float("inf")), score, row.created, row.id
+    return score, row.created, row.id

@@ -1,0 +1,128 @@
+"""Figures 3 to 7 of MetaCoCo for the collection at hand: IID against OOD, backbones, ways and shots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from handful.data.collection import Part
+from handful.data.store import write_atomically
+from handful.errors import BadInput, Infeasible
+from handful.methods.contract import Learner
+from handful.metrics.base import Estimate
+from handful.report.figures import bars, curves
+from handful.runs.evaluate import evaluate
+from handful.tasks.make import make_rule
+
+EPISODES = ("iid", "ood", "ood-conflict")
+Learners = Mapping[str, Mapping[str, Learner]]
+
+
+@dataclass
+class Sweep:
+    """Evaluates each (learner, rule, ways, shots) once and keeps every point; what cannot be drawn is left out and said."""
+
+    part: Part
+    queries: int
+    tasks: int
+    seed: int
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    known: dict[tuple[str, str, str, int, int], Estimate | None] = field(default_factory=dict)
+
+    def point(self, backbone: str, method: str, learner: Learner, rule: str, ways: int, shots: int) -> Estimate | None:
+        key = (backbone, method, rule, ways, shots)
+        if key not in self.known:
+            self.known[key] = self._measure(learner, key)
+        return self.known[key]
+
+    def _measure(self, learner: Learner, key: tuple[str, str, str, int, int]) -> Estimate | None:
+        backbone, method, name, ways, shots = key
+        rule = make_rule(name, self.part, ways=ways, shots=shots, queries=self.queries)
+        try:
+            rule.check()
+        except Infeasible as error:
+            self.left_out[f"{ways}-way {shots}-shot {name}"] = str(error)
+            return None
+        found = evaluate(learner, rule, self.tasks, self.seed).estimate("accuracy")
+        place = {"backbone": backbone, "method": method, "rule": name, "ways": ways, "shots": shots}
+        self.rows.append({**place, **found.as_dict()})
+        return found
+
+
+def percent(found: Estimate | None) -> tuple[float, float]:
+    return (float("nan"), 0.0) if found is None else (100 * found.value, 100 * found.half)
+
+
+def metacoco_figures(
+    learners: Learners,
+    part: Part,
+    folder: str | Path,
+    *,
+    ways: Sequence[int] = (5, 10, 15, 20),
+    shots: Sequence[int] = (1, 3, 5, 7, 10),
+    queries: int = 15,
+    tasks: int = 600,
+    seed: int = 0,
+) -> Sweep:
+    """Draw the figures as SVG files, with every point in ``figures.csv`` beside them.
+
+    Parameters
+    ----------
+    learners
+        By backbone, then by method: the learners to compare. Figures 3, 5 and 7 show those of the first backbone.
+    part
+        Where the tasks come from; figure 3 needs contexts.
+
+    Notes
+    -----
+    Figure 3: iid, ood and conflicting queries with the same classes and support, at 1 and 5 shots (5 ways). Figures 4 and
+    6: methods by backbone at 5 and 10 ways, 1 and 5 shots. Figures 5 and 7: sweeps over ways (at 1 and at 5 shots) and
+    over shots (at 5 and at 10 ways); the paper does not say in what its two figures differ.
+    """
+    if not learners or not all(learners.values()):
+        raise BadInput("there is nothing to draw; give at least one backbone with one learner")
+    folder = Path(folder)
+    sweep = Sweep(part, queries, tasks, seed)
+    backbone, first = next(iter(learners.items()))
+    drawn: dict[str, str] = {}
+    for shot in (1, 5):
+        groups = {
+            rule: [percent(sweep.point(backbone, m, learner, rule, 5, shot)) for m, learner in first.items()]
+            for rule in EPISODES
+        }
+        drawn[f"figure3-{shot}-shot"] = bars(list(first), groups, chance=20.0)
+    for figure, shot in ((4, 1), (6, 5)):
+        for way in (5, 10):
+            groups = {
+                net: [percent(sweep.point(net, m, of[m], "n-way", way, shot)) if m in of else (float("nan"), 0.0) for m in first]
+                for net, of in learners.items()
+            }
+            drawn[f"figure{figure}-{way}-way"] = bars(list(first), groups, chance=100 / way)
+    for figure, shot, way in ((5, 1, 5), (7, 5, 10)):
+        drawn[f"figure{figure}-ways"] = _lines(sweep, backbone, first, [(w, w, shot) for w in ways], "ways")
+        drawn[f"figure{figure}-shots"] = _lines(sweep, backbone, first, [(s, way, s) for s in shots], "shots")
+    for name, svg in drawn.items():
+        if svg:
+            write_atomically(folder / f"{name}.svg", lambda t, svg=svg: t.write_text(svg, encoding="utf-8"))  # type: ignore[misc]
+    write_atomically(folder / "figures.csv", lambda t: pl.DataFrame(sweep.rows).write_csv(t))
+    return sweep
+
+
+def _lines(
+    sweep: Sweep, backbone: str, methods: Mapping[str, Learner], points: list[tuple[int, int, int]], label: str
+) -> str:
+    lines: dict[str, list[tuple[float, float, float, float]]] = {}
+    for method, learner in methods.items():
+        for x, way, shot in points:
+            found = sweep.point(backbone, method, learner, "n-way", way, shot)
+            if found is not None:
+                lines.setdefault(method, []).append((x, 100 * found.value, 100 * found.low, 100 * found.high))
+    if not lines:
+        return ""
+    chance = [(float(x), 100 / way) for x, way, _ in points]
+    return curves(lines, label, chance=chance)  # type: ignore[arg-type]

@@ -1,0 +1,40 @@
+"""A worker process for the queue's tests: real queue, leases and heartbeats, a run that only sleeps and counts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+import time
+from pathlib import Path
+
+from handful.challenge.db import Database
+from handful.challenge.evaluate import Row
+from handful.challenge.failures import Failure
+from handful.challenge.running import Outcome
+from handful.challenge.scores import frame_of, summary
+from handful.challenge.spec import read
+from handful.challenge.worker import Worker
+
+
+def main() -> None:
+    url, root, state, seconds = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), float(sys.argv[4])
+
+    def run(lease, secret, place, progress):
+        with open(state / "began.txt", "a") as file:
+            file.write(f"{lease.submission} {lease.worker}\n")
+        for step in range(4):
+            time.sleep(seconds / 4)
+            progress(step + 1, 4)
+        if lease.submission % 5 == 0:
+            return Outcome(failure=Failure("FIT_ERROR", "fit", "planted"), seconds=seconds)
+        frame = frame_of([[Row(0, "a", 2, 1, 4, 0.5, 0.5, lease.submission / 100)]])
+        return Outcome(frame=frame, facts=summary(frame), seconds=seconds)
+
+    worker = Worker(Database(url), read(root / "challenge.toml"), root, state, run=run, lease=dt.timedelta(seconds=3))
+    worker.handle_signals()
+    print("ready", flush=True)
+    worker.forever(idle=0.1)
+
+
+if __name__ == "__main__":
+    main()

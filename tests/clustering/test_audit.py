@@ -1,0 +1,88 @@
+"""CSCC on planted truths: a label factor that is always the same, and one that changes from task to task."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import handful as hf
+from conftest import blobs
+from handful.audits.cscc import (
+    FrozenCSCC,
+    TrainedCSCC,
+    consistency,
+    frozen_consistency,
+    trained_consistency,
+    usual_tasks,
+)
+from handful.data.collection import Card, Collection, as_table
+from handful.errors import Infeasible, Mismatch
+from handful.methods.clustering.references import KMeans
+from handful.methods.metric.nearest_centroid import NearestCentroid
+from handful.tasks import NWay
+from handful.tasks.bits import Bits, vectors
+from handful.tasks.clustering import Clustering
+
+
+def test_a_fixed_factor_needs_no_labels_and_a_changing_one_does():
+    c = vectors(11, 2000)
+    options = {"net": "mlp:hidden=0,out=8", "steps": 300, "tasks": 4, "rate": 0.01, "n": 300}
+    fixed = trained_consistency(Bits(c.train, dimension=0), Bits(c.test, dimension=0), **options)
+    changing = trained_consistency(Bits(c.train), Bits(c.test), **options)
+    assert fixed.value.value > 0.97
+    assert changing.value.value < 0.9 and changing.value.high < fixed.value.low
+
+
+def test_the_interval_is_paired_and_the_papers_is_beside(patches):
+    rule = NWay(patches.test, 5, 5, 5)
+    found = consistency(
+        KMeans().untrained(rule.image_shape), NearestCentroid().untrained(rule.image_shape), rule, n=100
+    )
+    facts = found.as_dict()
+    assert facts["cscc"]["low"] <= found.value.value <= facts["cscc"]["high"]
+    u, s = found.unsupervised, found.supervised
+    assert found.value.value == pytest.approx(u.value / s.value)
+    assert found.independent == pytest.approx(found.value.value * np.hypot(u.half / u.value, s.half / s.value))
+    with pytest.raises(Mismatch):
+        consistency(
+            KMeans().untrained(rule.image_shape), NearestCentroid().untrained(rule.image_shape), Clustering(of=rule)
+        )
+
+
+def test_the_quick_form_tells_clear_classes_from_noise():
+    clear, noisy = blobs(n_classes=20, each=20, noise=20.0), blobs(n_classes=20, each=20, noise=2000.0)
+    a, b = (frozen_consistency(usual_tasks(c.test), n=100) for c in (clear, noisy))
+    assert a.value.value > 0.95 and b.unsupervised.value < 0.7
+
+
+def test_both_diagnoses_answer_through_the_audit():
+    result = hf.audit(blobs(n_classes=20, each=25, noise=40.0), only=["cscc", "cscc-frozen"], minutes=0.1)
+    facts = json.loads(json.dumps(result.as_dict()))
+    found = {f["diagnosis"]: f for f in facts["findings"]}
+    assert set(found) == {"cscc", "cscc-frozen"}
+    for f in found.values():
+        assert f["low"] <= f["value"] <= f["high"] and f["light"] in ("green", "amber", "red")
+        assert f["details"]["supervised"]["value"] > 0.2
+    assert result.findings[0].figure.startswith("<svg")
+
+
+def test_tasks_shrink_to_what_a_part_can_serve():
+    def of(sizes: list[int]) -> Collection:
+        label = np.repeat(np.arange(len(sizes)), sizes)
+        table = as_table({"kind": label, "split": ["test"] * len(label)})
+        return Collection(
+            Card("c", "features", (2,), ("kind",), schemes=("split",), hash="0" * 64),
+            table,
+            np.zeros((len(label), 2), np.float32),
+        )
+
+    assert (usual_tasks(of([40] * 6).whole).shots, usual_tasks(of([40] * 6).whole).queries) == (5, 15)
+    small = usual_tasks(of([6, 6, 6]).whole)
+    small.check()
+    assert small.ways == 3 and small.shots == 2 and small.queries == 4
+    for bad in ([2, 2, 2], [9]):
+        with pytest.raises(Infeasible):
+            usual_tasks(of(bad).whole)
+    assert TrainedCSCC().missing(of([40] * 6)) and not FrozenCSCC().missing(of([40] * 6))

@@ -1,0 +1,41 @@
+"""The packaged tables: every row can be built, and a small one runs from end to end."""
+
+from __future__ import annotations
+
+import pytest
+
+from handful.runs.recipe import configured, packaged, read_recipe, run_recipe
+
+NAMES = [name for name in packaged() if name.startswith("metacoco/")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_row_can_be_built_and_every_rule_exists(name):
+    recipe = read_recipe(name)
+    assert len({m.title for m in recipe.method}) == len(recipe.method)
+    labels = {t.label for t in recipe.test}
+    for method in recipe.method:
+        configured(method, 0)
+        assert set(method.reported) <= labels
+
+
+def test_tables_hold_the_papers_rows():
+    assert set(NAMES) >= {f"metacoco/table{t}" for t in (2, 3, 6, 7)}
+    for table, ways in ((6, 5), (7, 10)):
+        recipe = read_recipe(f"metacoco/table{table}-full")
+        assert {m.title.split(", ")[1] for m in recipe.method} == {"Conv64F", "ResNet12", "ResNet18"}
+        assert {m.options["net"] for m in recipe.method} == {"conv4", "resnet12", "resnet18"}
+        assert all(t.tasks == 600 and t.repeats == 5 and t.model_extra["ways"] == ways for t in recipe.test)
+    reported = {m.title: m.reported for m in read_recipe("metacoco/table6").method}
+    assert reported["ProtoNet, Conv64F"] == {"5-way 1-shot": (37.92, 0.35), "5-way 5-shot": (51.39, 0.38)}
+    assert read_recipe("metacoco/table2").method[0].reported["5-way 5-shot"] == 60.78
+
+
+def test_a_table_is_filled_with_reported_beside_measured():
+    recipe = read_recipe("metacoco/table6")
+    some = [m for m in recipe.method if m.name in ("r2d2", "protonet")]
+    for method in some:
+        method.options["schedule"] = {"steps": 2}
+        method.options["net"] = "conv4:filters=4"
+    frame = run_recipe(recipe.model_copy(update={"method": some}), collection="world:classes=40", tasks=4).frame
+    assert len(frame) == 4 and frame["reported"].null_count() == 0 and frame["n"].to_list() == [20] * 4

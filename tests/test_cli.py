@@ -1,0 +1,196 @@
+"""The command line: verbs work, wrong input is one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benches import small
+from handful.cli import VERBS, main
+
+COMMAND = [sys.executable, "-m", "handful"]
+
+
+def call(capsys, *arguments: str) -> tuple[int, str, str]:
+    code = 0
+    try:
+        main(list(arguments))
+    except SystemExit as end:
+        code = int(end.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory) -> str:
+    return str(small().save(tmp_path_factory.mktemp("cli") / "patches").path)
+
+
+FEW = ("--ways", "3", "--shots", "1", "--queries", "3", "--rule", "n-way")
+
+
+def test_every_verb_shows_an_example(capsys):
+    for verb in VERBS:
+        code, out, _ = call(capsys, verb, "--help")
+        assert code == 0
+        if "Commands" not in out:
+            assert "Example: handful" in " ".join(out.split()), verb
+    assert call(capsys, "--version")[1].strip()
+
+
+def test_listing_does_not_import_torch():
+    code = "import sys; from handful.cli import main\ntry:\n main(['ls', 'methods'])\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_ls_knows_what_is_missing(capsys):
+    code, out, _ = call(capsys, "ls", "methods", "--all", "--json")
+    facts = json.loads(out)
+    assert code == 0 and "protonet" in facts["methods"] and isinstance(facts["missing"], dict)
+    assert not set(facts["missing"]) & set(facts["methods"])
+
+
+def test_tasks_are_drawn_saved_pictured_and_replayed(capsys, packed, tmp_path):
+    file, picture = tmp_path / "e.jsonl", tmp_path / "sheet.png"
+    arguments = ("tasks", "draw", packed, *FEW, "--seed", "4", "--n", "3", "--json")
+    code, out, _ = call(capsys, *arguments, "--save", str(file), "--show", str(picture))
+    episodes = json.loads(out)["episodes"]
+    assert code == 0 and len(episodes) == 3 and picture.read_bytes().startswith(b"\x89PNG")
+    assert {"support", "query", "support_labels", "query_labels", "names", "side"} <= set(episodes[0])
+    again = json.loads(call(capsys, "tasks", "draw", packed, "--replay", str(file), "--json")[1])["episodes"]
+    assert again == episodes
+    ranged = json.loads(
+        call(
+            capsys, "tasks", "draw", packed, "--ways", "2-3", "--shots", "1-2", "--queries", "2", "--n", "8", "--json"
+        )[1]
+    )
+    assert {e["ways"] for e in ranged["episodes"]} == {2, 3}
+
+
+def test_train_eval_compare(capsys, packed, tmp_path):
+    model, a, b = tmp_path / "model", tmp_path / "a", tmp_path / "b"
+    code, _, err = call(capsys, "train", "protonet", packed, "--out", str(model), *FEW, "-s", "schedule.steps=3")
+    assert code == 0, err
+    assert (model / "model.safetensors").is_file() and (model / "log.csv").is_file()
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+    code, out, err = call(capsys, "eval", str(model), packed, *FEW, "--tasks", "20", "--out", str(a), "--json")
+    assert code == 0, err
+    assert json.loads(out)["identity"]["method"] == "protonet"
+    assert call(capsys, "eval", "nearest-centroid", packed, *FEW, "--tasks", "20", "--out", str(b))[0] == 0
+    code, out, _ = call(capsys, "compare", str(a), str(b), "--json")
+    assert code == 0 and json.loads(out)["n"] == 20
+
+
+def test_a_recipe_fills_its_table_and_is_not_done_twice(capsys, packed, tmp_path):
+    recipe = tmp_path / "r.toml"
+    recipe.write_text(
+        'title = "t"\n[train]\nways = 3\nshots = 1\nqueries = 2\n[[test]]\nlabel = "3-way"\nways = 3\nshots = 1\nqueries = 2\ntasks = 10\n'
+        '[[method]]\nname = "protonet"\nlabel = "P"\n[method.options]\nschedule = {steps = 2}\n[method.reported]\n"3-way" = [50.0, 1.0]\n'
+    )
+    arguments = ("run", str(recipe), "--collection", packed, "--out", str(tmp_path / "out"))
+    code, out, err = call(capsys, *arguments)
+    assert code == 0, err
+    assert "[50.00 ± 1.00]" in out
+    assert call(capsys, *arguments)[1] == out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("eval", "protonett", "{packed}"), "did you mean protonet"),
+        (("eval", "protonet", "/no/such/folder"), "neither a folder nor a known collection"),
+        (("eval", "nearest-centroid", "{packed}", "--ways", "500"), "largest feasible"),
+        (("eval", "nearest-centroid", "{packed}", "--ways", "a-b"), "range such as"),
+        (("eval", "nearest-centroid", "{packed}", "--device", "cuda:77"), "this machine has none"),
+        (("eval", "protonet", "{packed}", "-s", "temprature=2"), "did you mean temperature"),
+        (("eval", "protonet", "{packed}", "-s", "nonsense"), "not key=value"),
+        (("eval", "conse", "{packed}", "--ways", "3"), "needs descriptions"),
+        (("run", "no/such"), "neither a file nor a packaged recipe"),
+        (("run", "{unknown}"), "did you mean collection"),
+        (("run", "{broken}"), "not valid TOML"),
+        (("run", "{latin}"), "not UTF-8"),
+        (("run", "{wrong}"), "has no option"),
+        (("compare", "{packed}", "{packed}"), "not a run's folder"),
+        (("tasks", "draw", "world:grond=1"), "did you mean ground"),
+        (("tasks", "draw", "{packed}", "--replay", "{broken}"), "not a file of episodes"),
+        (("audit", "{packed}", "--only", "nothing"), "no diagnose named"),
+        (("train", "protonet", "{packed}", "--out", "{packed}"), "not empty"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_exit_code_two(capsys, packed, tmp_path, arguments, sentence):
+    whole = 'title = "t"\n[[test]]\nways = 3\n[[method]]\nname = "protonet"\n'
+    files = {
+        "unknown": "colection = 'x'\n" + whole,
+        "broken": "title = = 3",
+        "wrong": whole + "[method.options]\nnett = 'conv4'\n",
+    }
+    names = {"packed": packed}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        names[name] = str(tmp_path / name)
+    (tmp_path / "latin").write_bytes(b'title = "caf\xe9"\n')
+    names["latin"] = str(tmp_path / "latin")
+    before = sorted(tmp_path.iterdir())
+    code, out, err = call(capsys, *(a.format(**names) for a in arguments))
+    assert (code, out) == (2, ""), err
+    assert sentence in err and len(err.strip().splitlines()) == 1, err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_another_runs_folder_is_refused_from_the_command_line(capsys, packed, tmp_path):
+    arguments = ("eval", "nearest-centroid", packed, *FEW, "--tasks", "5", "--out", str(tmp_path / "r"))
+    assert call(capsys, *arguments)[0] == 0
+    code, _, err = call(capsys, *arguments, "--seed", "9")
+    assert code == 2 and "another run's results" in err
+
+
+def test_a_full_disk_is_one_sentence(capsys, packed, tmp_path, monkeypatch):
+    import errno
+
+    import polars as pl
+
+    def full(self, *rest, **more):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    code, _, err = call(capsys, "eval", "nearest-centroid", packed, *FEW, "--tasks", "5", "--out", str(tmp_path / "r"))
+    assert code == 2 and "disk is full" in err
+    assert not list((tmp_path / "r").rglob("*.parquet*"))
+
+
+def test_ctrl_c_ends_with_a_sentence_and_the_run_goes_on_later(packed, tmp_path):
+    out = tmp_path / "run"
+    arguments = ["eval", "fo-maml", packed, *FEW, "--untrained", "--tasks", "640", "--out", str(out)]
+    process = subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list(out.glob("parts/*.parquet")) and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and "stopped by the keyboard" in err and "Traceback" not in err
+    assert list(out.glob("parts/*.parquet")) and not (out / "tasks.parquet").exists()
+    assert json.loads((out / "run.json").read_text())["status"] == "running"
+    assert not [p for p in out.rglob(".*") if p.name != ".."]
+
+
+def test_a_bug_still_shows_its_traceback(packed, monkeypatch):
+    import handful.cli.options as options
+
+    monkeypatch.setattr(options, "emit", lambda facts: 1 / 0)
+    import handful.cli.ls as ls
+
+    monkeypatch.setattr(ls, "emit", options.emit)
+    with pytest.raises(ZeroDivisionError):
+        main(["ls", "--json"])
+
+
+def test_the_module_runs_as_the_script_does():
+    out = subprocess.run([*COMMAND, "--version"], capture_output=True, text=True, env={**os.environ}, check=True)
+    assert out.stdout.strip() and Path(sys.executable).exists()

@@ -1,0 +1,114 @@
+"""Given features: every kind of file gives the same table, xlsa17's splits are read right, wrong files are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from handful.data.importers.features import FeatureTable, by_classes, pack_features, read_features
+from handful.data.opening import open_collection
+from handful.data.semantics import open_semantics
+from handful.errors import BadInput, Infeasible, Missing
+
+from .planted import planted
+
+X = np.arange(24, dtype=np.float32).reshape(8, 3)
+Y = np.array(["cow", "cow", "elk", "elk", "fox", "fox", "hen", "hen"])
+
+
+def xlsa17(folder: Path) -> Path:
+    names = np.array([["cow"], ["elk"], ["fox"], ["hen"]], dtype=object)
+    number = np.array([1, 1, 2, 2, 3, 3, 4, 4])
+    savemat(folder / "res101.mat", {"features": X.T, "labels": number[:, None]})
+    att = np.arange(8, dtype=float).reshape(2, 4)
+    places = {
+        "trainval_loc": [1, 3, 4, 5, 6],
+        "test_seen_loc": [2],
+        "test_unseen_loc": [7, 8],
+        "train_loc": [1, 3, 4],
+        "val_loc": [5, 6],
+    }
+    savemat(
+        folder / "att_splits.mat",
+        {"allclasses_names": names, "att": att, **{k: np.array(v)[:, None] for k, v in places.items()}},
+    )
+    return folder
+
+
+def test_every_kind_of_file_gives_the_same_table(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    np.savez(tmp_path / "a.npz", features=X.astype(np.float16), labels=Y)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["features"], file["labels"] = X, [y.encode() for y in Y]
+    xlsa17(tmp_path)
+    for place in ("a.npz", "a.h5", "res101.mat", "."):
+        table = read_features(tmp_path / place)
+        assert np.array_equal(table.features, X) and table.labels.tolist() == Y.tolist(), place
+
+
+def test_xlsa17_splits_and_attributes(tmp_path: Path) -> None:
+    table = read_features(xlsa17(tmp_path))
+    assert table.schemes["final"].tolist() == ["train", "test_seen", "train", "train", "train", "train", "test", "test"]
+    assert table.schemes["tuning"].tolist() == ["train", "", "train", "train", "valid", "valid", "test", "test"]
+    packed = pack_features(table, tmp_path / "packed", "mini")
+    again = open_collection(tmp_path / "packed")
+    assert again.id == packed.id and again.part("test", "final").class_names == ["hen"]
+    stored = open_semantics("stored", again)
+    assert stored.descriptions.of(["hen", "cow"]).tolist() == [[3, 7], [0, 4]]
+
+
+def test_splits_by_class_lists_and_held_out_images() -> None:
+    table = FeatureTable(X, Y, "mini")
+    made = by_classes(table, ["cow", "elk"], ["hen"], ["fox"], held=1, seed=0)
+    column = made.schemes["split"]
+    assert sorted(column[:2]) == ["test_seen", "train"] and column[4:].tolist() == ["valid", "valid", "test", "test"]
+    with pytest.raises(BadInput, match="cow is in train and in test"):
+        by_classes(table, ["cow"], ["cow"])
+    with pytest.raises(BadInput, match=r"1 classes of the lists have no image in mini \(yak\)"):
+        by_classes(table, ["cow"], ["yak"])
+    with pytest.raises(Infeasible, match="cow has 2 images"):
+        by_classes(table, ["cow"], ["hen"], held=2)
+
+
+def test_a_packed_hierarchy_is_found_again(tmp_path: Path) -> None:
+    collection, semantics = planted(0.5)
+    names = np.array(collection.whole.class_names)[collection.whole.classes]
+    table = FeatureTable(
+        np.asarray(collection.array),
+        names,
+        "planted",
+        {"split": collection.table["split"].to_numpy().astype("U9")},
+        semantics,
+    )
+    packed = pack_features(table, tmp_path / "p", "planted", taxonomy=semantics.taxonomy)
+    stored = open_semantics("stored", packed)
+    assert (
+        stored.taxonomy is not None and semantics.taxonomy is not None and stored.taxonomy.id == semantics.taxonomy.id
+    )
+
+
+def test_wrong_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(Missing):
+        read_features(tmp_path / "absent.npz")
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(BadInput, match=r"give .npz, .h5 or .mat"):
+        read_features(tmp_path / "a.txt")
+    (tmp_path / "a.npz").write_bytes(b"no")
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_features(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", features=X)
+    with pytest.raises(BadInput, match="no array called labels"):
+        read_features(tmp_path / "b.npz")
+    broken = X.copy()
+    broken[5, 1] = np.inf
+    np.savez(tmp_path / "c.npz", features=broken, labels=Y)
+    with pytest.raises(BadInput, match=r"features of image 5 \(fox\) are not finite"):
+        read_features(tmp_path / "c.npz")
+    np.savez(tmp_path / "d.npz", features=X, labels=Y[:3])
+    with pytest.raises(BadInput, match="one row an image"):
+        read_features(tmp_path / "d.npz")
+    with pytest.raises(Missing, match=r"res101.mat does not exist"):
+        read_features(tmp_path)
