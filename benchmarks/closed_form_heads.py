@@ -80,7 +80,9 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     ratios: tuple[list[float], list[float]] = ([], [])
-    print("| head | chunks, tasks/s | fit + predict, tasks/s | times | bare head, tasks/s | times | largest difference |")
+    print(
+        "| head | chunks, tasks/s | fit + predict, tasks/s | times | bare head, tasks/s | times | largest difference |"
+    )
     print("|" + "---|" * 7)
     for name in options.heads:
         (fast, contract, head), apart = measure(name, options.tasks, options.rounds, options.width)

@@ -25,7 +25,14 @@ RULES = ("iid", "ood", "ood-conflict")
 
 
 def gaps(
-    strength: float, methods: tuple[str, ...], *, steps: int, tasks: int, seed: int, classes: int = 60, net: str = "conv4"
+    strength: float,
+    methods: tuple[str, ...],
+    *,
+    steps: int,
+    tasks: int,
+    seed: int,
+    classes: int = 60,
+    net: str = "conv4",
 ) -> dict[str, dict[str, np.ndarray]]:
     """For each method the accuracies of every task under the three rules, after a short training at one strength."""
     world = hf.world(ground=strength, classes=classes, images=120, size=32, contexts=6, train_contexts=6)

@@ -1,8 +1,9 @@
-"""Centroid Networks on real Omniglot (Vinyals split, 28x28), with the paper's numbers beside.
+"""Centroid Networks on real Omniglot (Vinyals split, 28x28) or miniImageNet, with the paper's numbers beside.
 
     python benchmarks/omniglot_centroid.py FOLDER --minutes 15 --threads 2 --out results/omniglot-centroid
+    python benchmarks/omniglot_centroid.py FOLDER --data miniimagenet --minutes 15 --threads 2 --out results/mini-centroid
 
-FOLDER holds Omniglot's two zips and splits/vinyals, or a packed collection. Trains Centroid Networks for --minutes
+FOLDER holds Omniglot's two zips and splits/vinyals (or miniImageNet's images and csv files), or a packed collection. Trains Centroid Networks for --minutes
 (20-way 5-shot tasks, 5 queries a class), Prototypical Networks for half of it, and shorter trainings to show what fewer
 tasks cost; a killed run goes on from --out. Writes table.md, the training logs and one JSON with every number.
 """
@@ -26,25 +27,44 @@ from handful.metrics.cscc import cscc
 from handful.tasks.clustering import Clustering
 
 PAPER = {
-    ("K-means, pixels", 5): {"clustering": "45.2 ± 0.5"},
-    ("K-means, pixels", 20): {"clustering": "30.7 ± 0.2"},
-    ("K-means, ProtoNet features: plain, 1 start", 5): {"clustering": "83.5 ± 0.8"},
-    ("K-means, ProtoNet features: plain, 1 start", 20): {"clustering": "76.8 ± 0.4"},
-    ("Centroid Networks", 5): {"clustering": "99.6 ± 0.1", "unsupervised": "99.1 ± 0.1"},
-    ("Centroid Networks", 20): {"clustering": "99.1 ± 0.1", "unsupervised": "98.1 ± 0.1"},
-    ("ProtoNet (supervised)", 5): {"accuracy": "99.7"},
-    ("ProtoNet (supervised)", 20): {"accuracy": "98.9"},
-    ("CSCC", 5): {"cscc": "99.4"},
-    ("CSCC", 20): {"cscc": "99.2"},
+    "omniglot": {
+        ("K-means, pixels", 5): {"clustering": "45.2 ± 0.5"},
+        ("K-means, pixels", 20): {"clustering": "30.7 ± 0.2"},
+        ("K-means, ProtoNet features: plain, 1 start", 5): {"clustering": "83.5 ± 0.8"},
+        ("K-means, ProtoNet features: plain, 1 start", 20): {"clustering": "76.8 ± 0.4"},
+        ("Centroid Networks", 5): {"clustering": "99.6 ± 0.1", "unsupervised": "99.1 ± 0.1"},
+        ("Centroid Networks", 20): {"clustering": "99.1 ± 0.1", "unsupervised": "98.1 ± 0.1"},
+        ("ProtoNet (supervised)", 5): {"accuracy": "99.7"},
+        ("ProtoNet (supervised)", 20): {"accuracy": "98.9"},
+        ("CSCC", 5): {"cscc": "99.4"},
+        ("CSCC", 20): {"cscc": "99.2"},
+    },
+    "miniimagenet": {
+        ("K-means, pixels", 5): {"clustering": "41.4 ± 0.4"},
+        ("K-means, ProtoNet features: plain, 1 start", 5): {"clustering": "48.7 ± 0.5"},
+        ("Centroid Networks", 5): {"clustering": "64.5 ± 0.7", "unsupervised": "55.3 ± 0.5"},
+        ("ProtoNet (supervised)", 5): {"accuracy": "68.7 ± 0.5"},
+        ("CSCC", 5): {"cscc": "80.5 ± 0.9"},
+    },
+}
+SIZE = {"omniglot": 28, "miniimagenet": 84}
+WAYS = {"omniglot": (5, 20), "miniimagenet": (5,)}
+TITLE = {
+    "omniglot": "Omniglot, Vinyals split, 28x28, conv4: clustering without labels",
+    "miniimagenet": "miniImageNet (the part of it that was given), 84x84, conv4: clustering without labels",
+}
+PAPER_TRAINING = {
+    "omniglot": "The paper: 100,000 5-way tasks.",
+    "miniimagenet": "The paper: all 600 images a class, pretraining on 30-way tasks, then 30,000 5-way tasks.",
 }
 
 
 def main() -> None:
     args = arguments()
     args.out.mkdir(parents=True, exist_ok=True)
-    omniglot = collection(args.folder, args.out / "omniglot28")
+    images = collection(args.folder, args.out / "packed", args.data)
     compute = hf.Compute(threads=args.threads)
-    train = hf.tasks.NWay(omniglot.train, ways=20, shots=5, queries=5)
+    train = hf.tasks.NWay(images.train, ways=20, shots=5, queries=5)
     steps = args.steps or plan_steps(train, compute, args.minutes, args.out / "steps.json")
     centroid = CentroidNet(train_conditional=args.conditional, center=args.center)
     learner, spent = trained("centroid", centroid, steps, train, compute, args.out)
@@ -53,12 +73,12 @@ def main() -> None:
     times["ProtoNet"] = (max(1, steps // 2), spent)
     rows: list[dict[str, str]] = []
     numbers: dict[str, dict[str, float]] = {}
-    for ways in (5, 20):
-        rule = hf.tasks.NWay(omniglot.test, ways=ways, shots=5, queries=15)
+    for ways in WAYS[args.data]:
+        rule = hf.tasks.NWay(images.test, ways=ways, shots=5, queries=15)
         hidden = Clustering(of=rule)
         alone = numbers.setdefault(f"{ways}-way", {})
         runs = {
-            "K-means, pixels": (KMeans().untrained(omniglot.card.shape, compute=compute), hidden),
+            "K-means, pixels": (KMeans().untrained(images.card.shape, compute=compute), hidden),
             **{
                 f"K-means, ProtoNet features: {init}, {starts} start{'s' * (starts > 1)}": (
                     with_weights_of(protonet, ProtoKMeans(init=init, starts=starts)),
@@ -87,7 +107,7 @@ def main() -> None:
         )
         alone["CSCC"] = ratio.as_dict()  # type: ignore[assignment]
         rows.append({"row": "CSCC", "ways": str(ways), "cscc": str(ratio)})
-    cost = fewer(args, steps, centroid, train, omniglot, compute, times)
+    cost = fewer(args, steps, centroid, train, images, compute, times)
     write(args, steps, rows, cost, times)
     facts = {"arguments": {k: str(v) for k, v in vars(args).items()}, "steps": steps, "numbers": numbers}
     (args.out / "numbers.json").write_text(json.dumps(facts, indent=1) + "\n")
@@ -96,6 +116,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--data", choices=tuple(PAPER), default="omniglot")
     parser.add_argument("--minutes", type=float, default=15, help="of training Centroid Networks")
     parser.add_argument("--steps", type=int, default=0, help="training tasks, instead of --minutes")
     parser.add_argument("--threads", type=int, default=2)
@@ -107,12 +128,12 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def collection(folder: Path, packed: Path) -> Collection:
+def collection(folder: Path, packed: Path, data: str) -> Collection:
     if (folder / "card.json").is_file():
         return hf.open(folder)
     if (packed / "card.json").is_file():
         return hf.open(packed)
-    return pack(folder, packed, "omniglot", size=28, grey=True).collection
+    return pack(folder, packed, "omniglot" if data == "omniglot" else "auto", size=SIZE[data]).collection
 
 
 def plan_steps(train: hf.tasks.NWay, compute: hf.Compute, minutes: float, memo: Path) -> int:
@@ -144,7 +165,7 @@ def trained(
     return learner, seconds  # type: ignore[return-value]
 
 
-def fewer(args, steps, method, train, omniglot, compute, times) -> list[str]:
+def fewer(args, steps, method, train, images, compute, times) -> list[str]:
     """Accuracy by the number of training tasks, each training with its own full schedule."""
     lines = []
     for part in sorted({int(x) for x in args.shorter.split(",") if x} | {1}, reverse=True):
@@ -152,8 +173,8 @@ def fewer(args, steps, method, train, omniglot, compute, times) -> list[str]:
         name = "centroid" if part == 1 else f"centroid-{part}th"
         learner, seconds = trained(name, method, n, train, compute, args.out)
         cells = [f"{n:,}", f"{seconds / 60:.1f}"]
-        for ways in (5, 20):
-            rule = Clustering(of=hf.tasks.NWay(omniglot.test, ways=ways, shots=5, queries=15))
+        for ways in WAYS[args.data]:
+            rule = Clustering(of=hf.tasks.NWay(images.test, ways=ways, shots=5, queries=15))
             run = hf.evaluate(
                 with_weights_of(learner, CentroidNet(eval_conditional="sinkhorn")), rule, n=args.tasks, seed=0
             )
@@ -171,11 +192,11 @@ def row(label: str, ways: int, run: hf.Run) -> dict[str, str]:
 
 def write(args, steps: int, rows: list[dict[str, str]], cost: list[str], times: dict) -> None:
     lines = [
-        "# Omniglot, Vinyals split, 28x28, conv4: clustering without labels",
+        f"# {TITLE[args.data]}",
         "",
         f"{args.tasks} test tasks, 5 shots, 15 queries a class, 95% intervals over tasks, one training seed, {args.threads} threads. "
         f"Trained on 20-way 5-shot tasks with 5 queries a class, Adam 1e-3 halved five times, center loss {args.center:g}, "
-        f"{args.conditional} conditionals. The paper: 100,000 5-way tasks.",
+        f"{args.conditional} conditionals. {PAPER_TRAINING[args.data]}",
         "",
         "| training | tasks | minutes |",
         "|---|---|---|",
@@ -187,15 +208,15 @@ def write(args, steps: int, rows: list[dict[str, str]], cost: list[str], times: 
     for r in rows:
         for c in columns:
             if c in r:
-                reported = PAPER.get((r["row"], int(r["ways"])), {}).get(c, "")
+                reported = PAPER[args.data].get((r["row"], int(r["ways"])), {}).get(c, "")
                 name = {"accuracy": "supervised accuracy", "cscc": "CSCC"}.get(c, f"{c} accuracy")
                 lines.append(f"| {r['ways']} | {r['row']} | {name} | {r[c]} | {reported} |")
     lines += [
         "",
         "What fewer training tasks cost (each with its own full schedule):",
         "",
-        "| tasks | minutes | 5-way clustering | 5-way unsupervised | 20-way clustering | 20-way unsupervised |",
-        "|---|---|---|---|---|---|",
+        "| tasks | minutes |" + "".join(f" {w}-way clustering | {w}-way unsupervised |" for w in WAYS[args.data]),
+        "|---|---|" + "---|---|" * len(WAYS[args.data]),
         *cost,
         "",
     ]

@@ -66,7 +66,9 @@ def main() -> None:
             for r in by_context(runs[name].frame).sort("context").iter_rows(named=True):
                 cell = f"{100 * r['value']:.2f} ± {50 * (r['high'] - r['low']):.2f}"
                 contexts.append({"task": row["task"], "context": r["context"], "rule": name, "cell": cell})
-    print(f"{images.id}, {options.net} prototypes, {options.tasks} tasks x {options.repeats} drawing seeds, 15 queries\n")
+    print(
+        f"{images.id}, {options.net} prototypes, {options.tasks} tasks x {options.repeats} drawing seeds, 15 queries\n"
+    )
     print(markdown(pl.DataFrame(rows)), "\n")
     print(markdown(pl.DataFrame(contexts).pivot("rule", index=["task", "context"], values="cell")))
 

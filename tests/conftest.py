@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -54,9 +55,8 @@ def blobs(n_classes: int = 15, each: int = 30, size: int = 16, noise: float = 60
             "split": split,
         }
     )
-    card = Card(
-        "blobs", "images", (size, size, 3), ("kind",), schemes=("split",), context="context", hash=f"{seed:064d}"
-    )
+    digest = hashlib.sha256(images.tobytes()).hexdigest()
+    card = Card("blobs", "images", (size, size, 3), ("kind",), schemes=("split",), context="context", hash=digest)
     return Collection(card, table, images)
 
 

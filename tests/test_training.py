@@ -101,7 +101,7 @@ def test_maml_and_fo_maml_differ_otherwise_and_vmap_equals_the_loop():
     found = {}
     for name in ("maml", "fo-maml"):
         learner = make(name, inner_rate=0.1, inner_steps=2).untrained(train.image_shape)
-        learner.modules.train()
+        learner.modules.double().train()
         backbone = learner.modules["backbone"]
         x = [backbone.normalise(torch.from_numpy(t.support.images)) for t in tasks]
         q = [backbone.normalise(torch.from_numpy(t.query.images)) for t in tasks]
@@ -112,7 +112,7 @@ def test_maml_and_fo_maml_differ_otherwise_and_vmap_equals_the_loop():
         together = learner.vmapped_loss(*map(torch.stack, (x, y, q, qy)), ways=4)
         torch.testing.assert_close(loop, together)
         for a, b in zip(grads, torch.autograd.grad(together, parameters), strict=True):
-            torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-3)
+            torch.testing.assert_close(a, b, atol=1e-9, rtol=1e-6)
         found[name] = grads
     assert any((a - b).abs().max() > 1e-4 for a, b in zip(found["maml"], found["fo-maml"], strict=True))
 

@@ -86,6 +86,8 @@ BUILTIN: dict[str, dict[str, str]] = {
         "r2d2": "handful.methods.gradient.r2d2:R2D2",
         "mtl": "handful.methods.gradient.mtl:MTL",
         "sib": "handful.methods.gradient.sib:SIB",
+        "cdkt+ml": "handful.methods.gradient.cdkt:CDKT",
+        "cdkt+pl": "handful.methods.gradient.cdkt:CDKTPL",
         "anil": "handful.methods.gradient.anil:ANIL",
         "relationnet": "handful.methods.metric.relationnet:RelationNet",
         "pair-protonet": "handful.methods.compositional.lifted:PairProtoNet",

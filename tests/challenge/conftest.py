@@ -113,7 +113,7 @@ SMALL = Limits(
     output_bytes=4 << 20,
     tail_bytes=20_000,
 )
-QUICK = Times(load=20, train=20, save=20, fit=20, predict=20, total=60)
+QUICK = Times(load=120, train=120, save=120, fit=120, predict=120, total=900)
 
 
 class Arena:
@@ -148,7 +148,7 @@ class Arena:
         for number in range(repeat):
             try:
                 original = self.task.support_labels
-                row = run_task(self.session, paths, self.task, original, 0, number, plan, Clock(60), result)
+                row = run_task(self.session, paths, self.task, original, 0, number, plan, Clock(900), result)
                 result.rows.append(row)
             except Failure as failure:
                 result.failure = failure
@@ -166,7 +166,7 @@ class Arena:
         saved = self.folder / f"saved-{self.count}"
         plan = Plan(tasks_per_dataset=1, secret=b"secret", times=times, limits=SMALL)
         try:
-            run_training(self.session, {"submission": inside, "train": "/train"}, saved, plan, Clock(60), result)
+            run_training(self.session, {"submission": inside, "train": "/train"}, saved, plan, Clock(900), result)
         except Failure as failure:
             return saved, result, failure
         return saved, result, None

@@ -30,7 +30,7 @@ def main() -> None:
         frame = frame_of([[Row(0, "a", 2, 1, 4, 0.5, 0.5, lease.submission / 100)]])
         return Outcome(frame=frame, facts=summary(frame), seconds=seconds)
 
-    worker = Worker(Database(url), read(root / "challenge.toml"), root, state, run=run, lease=dt.timedelta(seconds=3))
+    worker = Worker(Database(url), read(root / "challenge.toml"), root, state, run=run, lease=dt.timedelta(seconds=8))
     worker.handle_signals()
     print("ready", flush=True)
     worker.forever(idle=0.1)

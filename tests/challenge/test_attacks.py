@@ -435,7 +435,7 @@ def test_a_file_larger_than_its_limit_ends_the_process_or_the_write(arena):
 )
 def test_whatever_never_ends_is_ended(arena, where, how, code):
     limits = replace(
-        QUICK, load=1.0 if code == "TIMEOUT_IMPORT" else 20, fit=0.5 if where == "fit" else 20, predict=0.5
+        QUICK, load=1.0 if code == "TIMEOUT_IMPORT" else 120, fit=0.5 if where == "fit" else 120, predict=0.5
     )
     _, failure = arena.attempt(source(**{where: how}), limits)
     assert failure.code == code
@@ -469,7 +469,7 @@ def test_signals_that_are_ignored_do_not_help(arena):
     )
     started = time.monotonic()
     _, failure = arena.attempt(text, replace(QUICK, fit=0.5))
-    assert failure.code == "TIMEOUT_FIT" and time.monotonic() - started < 15
+    assert failure.code == "TIMEOUT_FIT" and time.monotonic() - started < 60
 
 
 def test_stopping_or_killing_everything_in_sight_hurts_only_oneself(arena):

@@ -50,6 +50,14 @@ def test_validate_reads_the_final_data_only_when_told(root, tmp_path, capsys):  
     assert json.loads(capsys.readouterr().out)["phases"]["final"]["datasets"] == ["hidden-c"]
 
 
+@needs_walls
+def test_the_sample_submission_runs(root, tmp_path, capsys):  # noqa: F811
+    handful("new", tmp_path / "x")
+    capsys.readouterr()
+    assert handful("run", root, tmp_path / "x/sample", "--state", tmp_path / "s", "--tasks", 1, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["score"] > 0.5
+
+
 def submission(folder, text: str | None = None):
     folder.mkdir()
     (folder / "model.py").write_text(text or source())

@@ -73,3 +73,30 @@ def test_ranks_by_data_set_are_averaged_and_ties_share():
     with pytest.raises(BadInput, match="same data sets"):
         scores.average_ranks({"x": {"a": 1.0}, "y": {"b": 1.0}})
     assert scores.average_ranks({}) == {}
+
+
+def test_tables_of_several_entries_side_by_side(tmp_path):
+    from handful.challenge.tables import write_tables
+
+    weak = scores.frame_of([rows([0.1, 0.3], "a", 2, 1) + rows([0.0, 0.2], "b", 3, 5, 2)])
+    strong = scores.frame_of([rows([0.7, 0.9], "a", 2, 1) + rows([0.4, 0.6], "b", 3, 5, 2)])
+    write_tables({"weak": weak, "strong": strong}, tmp_path / "t")
+    table = {path.stem: pl.read_csv(path) for path in (tmp_path / "t").glob("*.csv")}
+    assert table["overall"]["entry"].to_list() == ["strong", "weak"]
+    assert table["overall"]["score"].to_list() == pytest.approx([0.65, 0.15])
+    assert table["by-ways"]["ways"].to_list() == [2, 3] and table["by-ways"]["weak"].to_list() == pytest.approx(
+        [0.2, 0.1]
+    )
+    assert table["by-shots"]["strong ±"][0] == pytest.approx(
+        stats.t.ppf(0.975, 1) * np.std([0.7, 0.9], ddof=1) / np.sqrt(2)
+    )
+    assert table["difficulty"].row(0) == ("a", pytest.approx(0.2), pytest.approx(0.6), pytest.approx(0.2))
+    assert (tmp_path / "t/difficulty.svg").read_text().startswith("<svg")
+    with pytest.raises(BadInput, match="no scored entries"):
+        write_tables({}, tmp_path / "none")
+
+
+@pytest.mark.parametrize("values", [[1.0, 1.0 - 1e-16], [0.3], [-1.0, -1.0, -0.5], [1.0, 1.0 + 1e-12]])
+def test_a_page_is_drawn_for_scores_without_spread(tmp_path, values):
+    scores.write(scores.frame_of([rows(values)]), tmp_path, 1.0, "Flat")
+    assert (tmp_path / "results.html").read_text().count("<svg") == 4

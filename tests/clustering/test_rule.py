@@ -104,7 +104,7 @@ def test_a_group_that_cannot_be_served_is_named():
 
 
 def test_meta_dataset_tasks_have_unequal_shots_within_the_bounds(patches):
-    rule = MetaDataset(patches.whole, ways=(3, 8), support=60, per_class=20)
+    rule = MetaDataset(patches.whole, ways=(3, 8), support_size=60, per_class=20)
     seen = set()
     for e in rule.draw_block(0, 0, 60):
         counts, asked = np.bincount(e.support_labels), np.bincount(e.query_labels)
@@ -113,9 +113,10 @@ def test_meta_dataset_tasks_have_unequal_shots_within_the_bounds(patches):
         assert len({patches.table["dataset"][int(i)] for i in e.support}) == 1
         seen.add(counts.max() - counts.min())
     assert max(seen) > 3
+    assert len(rule.read(rule.draw(0, 0)).support) == len(rule.draw(0, 0).support)
     assert rule.draw(0, 7).as_dict() == rule.draw_block(0, 0, 8)[7].as_dict()
     with pytest.raises(Infeasible):
-        MetaDataset(patches.test, ways=(50, 60), support=500).check()
+        MetaDataset(patches.test, ways=(50, 60)).check()
 
 
 def test_bits_are_labels_of_their_own_dimension():

@@ -44,7 +44,9 @@ def test_any_run_on_a_collection_with_contexts_has_them(patches):
     run = evaluate(learner, NWay(patches.test, 5, 1, 6), n=20)
     assert {c for c in run.frame.columns if c.startswith("context/")} == {"context/c0", "context/c1", "context/c2"}
     assert run.estimate("worst_context").value <= run.estimate("accuracy").value + 1e-9
-    assert "worst_context" not in evaluate(learner, NWay(patches.test, 5, 1, 6), n=5, metrics=("accuracy",)).frame.columns
+    assert (
+        "worst_context" not in evaluate(learner, NWay(patches.test, 5, 1, 6), n=5, metrics=("accuracy",)).frame.columns
+    )
 
 
 def test_gap_pairs_equal_tasks_only():

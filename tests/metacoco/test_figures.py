@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from conftest import blobs
 
+from conftest import blobs
 from handful.errors import BadInput
 from handful.methods.contract import make
 from handful.report.metacoco import metacoco_figures
@@ -17,17 +17,32 @@ def test_all_figures_are_drawn_and_what_cannot_be_is_said(tmp_path):
         "pixels": {"euclidean": make("nearest-centroid"), "cosine": make("nearest-centroid", distance="cosine")},
         "conv4": {"euclidean": make("nearest-centroid", net="conv4:filters=4")},
     }
-    built = {net: {m: method.untrained(collection.card.shape) for m, method in of.items()} for net, of in learners.items()}
+    built = {
+        net: {m: method.untrained(collection.card.shape) for m, method in of.items()} for net, of in learners.items()
+    }
     sweep = metacoco_figures(built, collection.whole, tmp_path, ways=(5, 10, 20), shots=(1, 5), queries=4, tasks=10)
     names = {p.name for p in tmp_path.iterdir()}
     assert names == {"figures.csv"} | {
         f"figure{f}.svg"
-        for f in ("3-1-shot", "3-5-shot", "4-5-way", "4-10-way", "6-5-way", "6-10-way", "5-ways", "5-shots", "7-ways", "7-shots")
+        for f in (
+            "3-1-shot",
+            "3-5-shot",
+            "4-5-way",
+            "4-10-way",
+            "6-5-way",
+            "6-10-way",
+            "5-ways",
+            "5-shots",
+            "7-ways",
+            "7-shots",
+        )
     }
     assert all((tmp_path / n).read_text().startswith("<svg") for n in names if n.endswith(".svg"))
     assert any(k.startswith("20-way") for k in sweep.left_out)
     rows = pl.read_csv(tmp_path / "figures.csv")
-    assert rows.select("backbone", "method", "rule", "ways", "shots").n_unique() == len(rows), "no point is measured twice"
+    assert rows.select("backbone", "method", "rule", "ways", "shots").n_unique() == len(rows), (
+        "no point is measured twice"
+    )
     assert set(rows["rule"]) == {"iid", "ood", "ood-conflict", "n-way"}
     with pytest.raises(BadInput, match="nothing to draw"):
         metacoco_figures({}, collection.whole, tmp_path)

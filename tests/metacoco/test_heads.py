@@ -170,7 +170,9 @@ def test_lp_ft_fb_probe_is_sgd_on_features_and_firth_softens_it():
     support = Support((3,), x, y, seed=4)
     entropies = []
     for firth in (0.0, 1.0, 10.0):
-        method = make("lp-ft-fb", net="pixels", probe_passes=60, probe_rate=0.1, probe_firth=firth, task_batch=0, tune_passes=0)
+        method = make(
+            "lp-ft-fb", net="pixels", probe_passes=60, probe_rate=0.1, probe_firth=firth, task_batch=0, tune_passes=0
+        )
         scores = torch.tensor(method.untrained((6,)).fit(support).predict(Query(x)))
         w = (0.01 * torch.randn(3, 6, generator=torch.Generator().manual_seed(4))).requires_grad_()
         c = torch.zeros(3, requires_grad=True)
@@ -189,7 +191,9 @@ def test_lp_ft_fb_probe_is_sgd_on_features_and_firth_softens_it():
 def test_lp_ft_fb_tunes_the_body_of_a_copy():
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (6, 16, 16, 3), dtype=np.uint8)
-    learner = make("lp-ft-fb", net="conv4:filters=4", probe_passes=2, tune_passes=2, tune_rate=0.1).untrained((16, 16, 3))
+    learner = make("lp-ft-fb", net="conv4:filters=4", probe_passes=2, tune_passes=2, tune_rate=0.1).untrained(
+        (16, 16, 3)
+    )
     before = {k: v.clone() for k, v in learner.state().items()}
     predictor = learner.fit(Support((2,), images, np.asarray([0, 0, 0, 1, 1, 1]), seed=1))
     assert all(torch.equal(before[k], v) for k, v in learner.state().items())
@@ -351,7 +355,9 @@ def test_boil_leaves_the_last_layer_and_moves_the_body_by_the_gradient():
     for name, value in named.items():
         moved = predictor.params[f"backbone.{name}"]
         np.testing.assert_allclose(moved.numpy(), (value - 0.3 * grads[name]).detach().numpy(), atol=1e-5)
-    assert torch.equal(predictor.params["last.weight"], last.weight) and torch.equal(predictor.params["last.bias"], last.bias)
+    assert torch.equal(predictor.params["last.weight"], last.weight) and torch.equal(
+        predictor.params["last.bias"], last.bias
+    )
 
 
 def test_descriptors_are_gathered_by_class():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conftest import blobs
 
+from conftest import blobs
 from handful.methods.contract import load, make
 from handful.runs.evaluate import evaluate
 from handful.tasks.nway import NWay

@@ -49,7 +49,10 @@ def test_similarities_are_the_models_own_cosines(checkpoint, patches, monkeypatc
     image = torch.nn.functional.interpolate(image, size=(24, 24), mode="bicubic", antialias=True).clamp(0, 1)
     mean, std = torch.tensor([0.48145466, 0.4578275, 0.40821073]), torch.tensor([0.26862954, 0.26130258, 0.27577711])
     pixels = (image - mean.view(1, 3, 1, 1)) / std.view(1, 3, 1, 1)
-    for name, of, text in (("m_ce", row["concept"], TEMPLATES["scene"][0]), ("m_te", row["context"], TEMPLATES["scene"][1])):
+    for name, of, text in (
+        ("m_ce", row["concept"], TEMPLATES["scene"][0]),
+        ("m_te", row["context"], TEMPLATES["scene"][1]),
+    ):
         tokens = tokenizer([text.format(of)], return_tensors="pt", padding=True)
         with torch.no_grad():
             out = model(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"], pixel_values=pixels)

@@ -16,7 +16,10 @@ from handful.metrics.base import mean_interval
 @pytest.mark.slow
 def test_gap_grows_with_the_strength_of_the_planted_correlation():
     """R2D2 trained where the ground gives the class away leans on it; trained where it does not, much less."""
-    found = {s: gaps(s, ("r2d2",), steps=60, tasks=60, seed=0, classes=30, net="conv4:filters=32")["r2d2"] for s in (0.0, 1.0)}
+    found = {
+        s: gaps(s, ("r2d2",), steps=60, tasks=60, seed=0, classes=30, net="conv4:filters=32")["r2d2"]
+        for s in (0.0, 1.0)
+    }
     lost = {s: f["iid"] - f["ood"] for s, f in found.items()}
     assert mean_interval(lost[0.0]).low > 0, "an embedding that sees the ground loses something even at strength 0"
     assert mean_interval(lost[1.0]).low > mean_interval(lost[0.0]).high

@@ -164,9 +164,9 @@ def scatter(found: Similarity, most: int = 3000, seed: int = 0) -> str:
     if found.context is None:
         raise BadInput(f"{found.name} has no contexts, so there is no M_te to draw")
     frame = found.frame.sample(most, seed=seed) if len(found.frame) > most else found.frame
-    with plt.rc_context(STYLE):
+    with plt.rc_context(STYLE):  # type: ignore[arg-type]
         figure, axis = plt.subplots(figsize=(3.8, 3.6))
-        axis.plot(frame["m_te"], frame["m_ce"], ".", ms=2.5, alpha=0.5, color=COLOURS[0])
+        axis.plot(frame["m_te"].to_numpy(), frame["m_ce"].to_numpy(), ".", ms=2.5, alpha=0.5, color=COLOURS[0])
         low = min(frame["m_te"].min(), frame["m_ce"].min())  # type: ignore[type-var]
         high = max(frame["m_te"].max(), frame["m_ce"].max())  # type: ignore[type-var]
         axis.plot([low, high], [low, high], ":", color="#555", lw=1, label="equal")
@@ -190,7 +190,7 @@ def ranking(found: Sequence[Similarity], reported: bool = False) -> str:
         raise BadInput("there is nothing to rank; give at least one similarity")
     bars.sort(key=lambda bar: -bar[1])
     names, values, halves, colours = zip(*bars, strict=True)
-    with plt.rc_context(STYLE):
+    with plt.rc_context(STYLE):  # type: ignore[arg-type]
         figure, axis = plt.subplots(figsize=(4.8, 0.6 + 0.24 * len(bars)))
         axis.barh(range(len(bars)), values, xerr=np.nan_to_num(halves), color=colours, error_kw={"lw": 1}, capsize=2)
         axis.set_yticks(range(len(bars)), names)
@@ -249,7 +249,9 @@ def context_probe(
     targets = {"concept": concept[rows], "context": context[rows]}
     for what, values in targets.items():
         if len(np.unique(values)) < 2:
-            raise Infeasible(f"{part.id}: fewer than two {what}s have {folds} images in a cell; raise most or lower folds")
+            raise Infeasible(
+                f"{part.id}: fewer than two {what}s have {folds} images in a cell; raise most or lower folds"
+            )
     x = np.asarray(features[rows], dtype=np.float64)
     scores: dict[str, list[float]] = {"concept": [], "context": []}
     for fit, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, cell[rows]):

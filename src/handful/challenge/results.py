@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 
+import numpy as np
 import polars as pl
 
 from handful.challenge import scores
@@ -74,7 +75,9 @@ def bar_figure(estimates: dict[str, scores.Estimate]) -> str:
 def histogram_figure(frame: pl.DataFrame) -> str:
     """How the tasks' scores spread."""
     figure, axes = _axes()
-    axes.hist(frame[scores.SCORE].to_numpy(), bins=20, color=_GREEN, edgecolor="white")
+    values = frame[scores.SCORE].to_numpy()
+    # Fixed bins: tasks that all score alike leave no range to divide.
+    axes.hist(values, bins=np.linspace(min(0.0, float(values.min())), 1.0, 21), color=_GREEN, edgecolor="white")
     axes.set_xlabel("normalised accuracy of a task")
     axes.set_ylabel("tasks")
     return _svg(figure)

@@ -239,7 +239,7 @@ class Session:
             if filter_fd is not None:
                 os.close(filter_fd)
         self._control = ours
-        if self._report(60.0)[0] != b"redy":
+        if self._report(300.0)[0] != b"redy":
             raise self._broken("did not start")
 
     def _broken(self, what: str) -> Failure:
@@ -312,7 +312,7 @@ class Session:
                 self._control.send(b"{}")
             except OSError:
                 pass
-        word, code = self._report(20.0)
+        word, code = self._report(60.0)
         if word != b"done":
             raise self._broken("lost its parent process")
         return code

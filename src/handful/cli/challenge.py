@@ -43,11 +43,12 @@ def new(
     folder: Annotated[Path, typer.Argument(help="Folder to make.")],
     title: Annotated[str, typer.Option("--title", help="Title of the challenge.")] = "Any-way any-shot challenge",
 ) -> None:
-    """Make a folder with a challenge.toml to edit.
+    """Make a folder with a challenge.toml to edit and a sample submission.
 
     Example: handful challenge new flowers --title "Flowers from a few photographs"
     """
     import re
+    from importlib import resources
 
     from handful.challenge.spec import PHASES, TEMPLATE
     from handful.data.store import write_atomically
@@ -61,6 +62,9 @@ def new(
     for phase in PHASES:
         (folder / "data" / phase).mkdir(parents=True, exist_ok=True)
     write_atomically(path, lambda t: t.write_text(text, encoding="utf-8"))
+    sample = (resources.files("handful") / "challenge/starting_kit/model.py").read_text(encoding="utf-8")
+    (folder / "sample").mkdir(exist_ok=True)
+    write_atomically(folder / "sample/model.py", lambda t: t.write_text(sample, encoding="utf-8"))
     print(
         f"wrote {path}; put data sets in Meta-Album's layout under {folder / 'data'}, then: handful challenge validate {folder}"
     )
@@ -337,17 +341,30 @@ def export(
     folder: Folder,
     league: Annotated[str | None, typer.Option("--league")] = None,
     phase: Annotated[str, typer.Option("--phase")] = "feedback",
+    tables: Annotated[
+        Path | None, typer.Option("--tables", help="Also write tables and the difficulty figure here.")
+    ] = None,
     database: Url = None,
     state: State = None,
 ) -> None:
-    """Print a leaderboard as CSV.
+    """Print a leaderboard as CSV; with --tables, its entries side by side by ways, shots and data set, and difficulty.
 
-    Example: handful challenge export flowers --phase final --league free-style
+    Example: handful challenge export flowers --phase final --league free-style --tables tables/
     """
+    from handful.challenge.rules import leaderboard
     from handful.challenge.service import export_csv
+    from handful.challenge.tables import write_tables
 
     challenge, root = _open(folder)
-    data = _database(database, (state or root / "state").resolve())
+    place = (state or root / "state").resolve()
+    data = _database(database, place)
     data.create()
+    chosen = league or challenge.leagues[0].name
     with data.reading() as session:
-        print(export_csv(session, challenge, phase, league or challenge.leagues[0].name), end="")
+        print(export_csv(session, challenge, phase, chosen), end="")
+        lines = leaderboard(session, challenge, phase, chosen)
+    if tables is not None:
+        import polars as pl
+
+        files = {line.name: place / "results" / str(line.submission) / "tasks.parquet" for line in lines}
+        write_tables({name: pl.read_parquet(path) for name, path in files.items() if path.is_file()}, tables)

@@ -75,14 +75,15 @@ def evaluate_(
     from handful.runs import evaluate
     from handful.tasks.make import parse_range
 
-    source = open_collection(collection)
     compute = compute_of(device, precision, batch, threads)
+    trained = (Path(method) / "model.json").is_file()
+    chosen = None if trained else make(method, **parse_settings(setting))
+    source = open_collection(collection)
     drawn = rule_of(source, split or "test", scheme, rule, ways, shots, queries, parse_settings(rule_set))
     drawn.check()
-    if (Path(method) / "model.json").is_file():
+    if chosen is None:
         learner = load(method, compute)
     else:
-        chosen = make(method, **parse_settings(setting))
         agree(chosen, drawn)
         if untrained or chosen.trains == "no":
             learner = chosen.untrained(source.card.shape, compute=compute)

@@ -87,7 +87,7 @@ def pad(
     for i, (a, labels, b) in enumerate(tasks):
         y[i, : len(a)] = UNLABELLED if labels is None else labels
         mask[i, : len(b)] = True
-    s, q = (_stack([t[k] for t in tasks], longest, tail) for k, longest in ((0, n_s), (2, n_q)))
+    s, q = _stack([t[0] for t in tasks], n_s, tail), _stack([t[2] for t in tasks], n_q, tail)
     stacked = None
     if sizes is not None and all(x is not None for x in sizes):
         stacked = torch.zeros((len(tasks), max(n)), device=device, dtype=dtype)

@@ -90,8 +90,8 @@ def jackknife(column: str, values: np.ndarray, level: float = 0.95) -> Estimate:
     if n == 0:
         return Estimate(float("nan"), float("nan"), float("nan"), "tasks", 0)
     value = _of_means(column, values.mean(0))
-    if n == 1:
-        return Estimate(value, float("nan"), float("nan"), "tasks", 1)
+    if n == 1 or not np.isfinite(value):
+        return Estimate(value, float("nan"), float("nan"), "tasks", n)
     without = (values.sum(0) - values) / (n - 1)
     each = np.asarray([_of_means(column, means) for means in without])
     half = float(stats.t.ppf((1 + level) / 2, n - 1) * np.sqrt((n - 1) / n * np.square(each - each.mean()).sum()))

@@ -19,9 +19,12 @@ class MLP(Backbone):
         nn.Module.__init__(self)
         if hidden < 0 or out < 1:
             raise BadInput(f"mlp needs hidden of at least 0 and out of at least 1, not {hidden} and {out}")
-        self.shape, self.width, self.map_shape = shape, out, (out, 1, 1)
+        self.shape, self.width = shape, out  # type: ignore[assignment]
+        self.map_shape = (out, 1, 1)
         inputs = int(torch.Size(shape).numel())
-        layers = [nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, out)] if hidden else [nn.Linear(inputs, out)]
+        layers: list[nn.Module] = (
+            [nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, out)] if hidden else [nn.Linear(inputs, out)]
+        )
         self.layers = nn.Sequential(*layers)
 
     def normalise(self, images: Tensor) -> Tensor:

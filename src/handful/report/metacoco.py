@@ -99,7 +99,10 @@ def metacoco_figures(
     for figure, shot in ((4, 1), (6, 5)):
         for way in (5, 10):
             groups = {
-                net: [percent(sweep.point(net, m, of[m], "n-way", way, shot)) if m in of else (float("nan"), 0.0) for m in first]
+                net: [
+                    percent(sweep.point(net, m, of[m], "n-way", way, shot)) if m in of else (float("nan"), 0.0)
+                    for m in first
+                ]
                 for net, of in learners.items()
             }
             drawn[f"figure{figure}-{way}-way"] = bars(list(first), groups, chance=100 / way)

@@ -29,7 +29,7 @@ class MetaDataset(Rule):
     ----------
     ways
         5 to 50.
-    queries, support, per_class
+    queries, support_size, per_class
         The three bounds above.
     datasets
         ``uniform`` draws a data set for each task, ``each`` takes them in turn.
@@ -39,7 +39,7 @@ class MetaDataset(Rule):
 
     ways: int | tuple[int, int] = (5, 50)
     queries: int = 10
-    support: int = 500
+    support_size: int = 500
     per_class: int = 100
     datasets: str = "uniform"
     only: tuple[str, ...] = ()
@@ -48,8 +48,10 @@ class MetaDataset(Rule):
 
     def __post_init__(self) -> None:
         high = whole_range(self.ways, "ways", 2)[1]
-        if min(self.queries, self.per_class) < 1 or self.support < high:
-            raise BadInput("queries and per_class must be at least 1, and support at least the largest number of ways")
+        if min(self.queries, self.per_class) < 1 or self.support_size < high:
+            raise BadInput(
+                "queries and per_class must be at least 1, and support_size at least the largest number of ways"
+            )
         if self.datasets not in ("uniform", "each"):
             raise BadInput(f"datasets must be 'uniform' or 'each', not {self.datasets!r}")
 
@@ -90,7 +92,7 @@ class MetaDataset(Rule):
         queries = max(1, min(self.queries, int(sizes.min()) // 2))
         share = 1.0 - float(random.uniform(lots[2:3])[0])
         wanted = int(np.ceil(share * np.minimum(self.per_class, sizes - queries)).sum())
-        total = min(self.support, wanted)
+        total = min(self.support_size, wanted)
         alpha = np.log(0.5) + random.uniform(random.words(seed, "shots", at, ways)[0]) * np.log(4)
         weight = sizes * np.exp(alpha)
         shots = np.minimum((weight / weight.sum() * (total - ways)).astype(np.int64) + 1, sizes - queries)

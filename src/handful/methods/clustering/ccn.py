@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from handful.methods.clustering.pairs import PairNet, kcl, mcl
 from handful.methods.contract import Learner, Predictor
 from handful.methods.embedded import Embedded
 from handful.methods.schedule import Schedule
+from handful.nets import Backbone
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
@@ -127,8 +128,8 @@ class CCNLearner(Learner):
         return self
 
     @property
-    def backbone(self) -> nn.Module:
-        return self.modules["backbone"]
+    def backbone(self) -> Backbone:
+        return cast(Backbone, self.modules["backbone"])
 
     def facts(self) -> dict[str, Any]:
         return {"shape": list(self.shape), "n_classes": self.n_classes}
@@ -140,12 +141,14 @@ class CCNLearner(Learner):
         """``(n, n)`` the similarity network's word on every pair of images."""
         if not self.method.adapt:
             with torch.no_grad():
-                return self.modules["pairs"].alike(embed_images(self.backbone, images, self.compute).clone())
+                return cast(PairNet, self.modules["pairs"]).alike(
+                    embed_images(self.backbone, images, self.compute).clone()
+                )
         own = copy.deepcopy(self.modules).train()
         with torch.no_grad():
             x = torch.from_numpy(np.array(images)).to(self.compute.device)
-            z = own["backbone"](own["backbone"].normalise(x)).float()
-            return own["pairs"].alike(z)
+            backbone = cast(Backbone, own["backbone"])
+            return cast(PairNet, own["pairs"]).alike(backbone(backbone.normalise(x)).float())
 
     def fit(self, support: Support) -> CCNPredictor:
         if support.images is None or len(support.images) < 2:
@@ -182,7 +185,7 @@ class CCNLearner(Learner):
                 if len(pick) < 2:
                     continue
                 x = augment(images[pick], ("crop",) if method.crop else (), generator)
-                log_p = F.log_softmax(net["head"](net["backbone"](net["backbone"].normalise(x))).float(), 1)
+                log_p = F.log_softmax(head(backbone(backbone.normalise(x))).float(), 1)
                 pairs = alike[pick][:, pick]
                 loss = kcl(log_p, pairs, method.margin) if method.loss == "kcl" else mcl(log_p, pairs)
                 optimiser.zero_grad(set_to_none=True)

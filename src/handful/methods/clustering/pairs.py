@@ -35,15 +35,20 @@ class PairNet(nn.Module):
             variance = a.var(0, unbiased=False) + b.var(0, unbiased=False)
             self._remember(mean.detach(), variance.detach(), len(z) ** 2)
         else:
-            mean, variance = self.norm.running_mean, self.norm.running_var
+            mean, variance = self._running()
         scale = self.norm.weight * torch.rsqrt(variance + self.norm.eps)
         return a * scale, (b - mean) * scale + self.norm.bias
 
     def _remember(self, mean: Tensor, variance: Tensor, n: int) -> None:
-        momentum = self.norm.momentum
-        self.norm.running_mean += momentum * (mean - self.norm.running_mean)
-        self.norm.running_var += momentum * (variance * n / (n - 1) - self.norm.running_var)
-        self.norm.num_batches_tracked += 1
+        before_mean, before_variance = self._running()
+        momentum = self.norm.momentum or 0.1
+        before_mean += momentum * (mean - before_mean)
+        before_variance += momentum * (variance * n / (n - 1) - before_variance)
+
+    def _running(self) -> tuple[Tensor, Tensor]:
+        mean, variance = self.norm.running_mean, self.norm.running_var
+        assert mean is not None and variance is not None
+        return mean, variance
 
     def alike(self, z: Tensor, rows: int = 32) -> Tensor:
         """``(n, n)`` whether the first image of each pair is held to be like the second, a few rows at a time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -112,7 +113,7 @@ def sinkhorn_kmeans(
         def cut(value: Tensor | None, s: slice) -> Tensor | None:
             return None if value is None else value[s]
 
-        shared = {
+        shared: dict[str, Any] = {
             "gamma": gamma,
             "steps": steps,
             "first": first,

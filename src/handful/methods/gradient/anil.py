@@ -30,9 +30,7 @@ class ANIL(MAML):
     def adapted(self, names: list[str]) -> list[str]:
         return [name for name in names if name.startswith("last")]
 
-    def untrained(
-        self, shape: tuple[int, ...], n_classes: int = 2, compute: Compute | None = None
-    ) -> GradientLearner:
+    def untrained(self, shape: tuple[int, ...], n_classes: int = 2, compute: Compute | None = None) -> GradientLearner:
         plain = super().untrained(shape, n_classes, compute)
         return LastLayerLearner(self, plain.modules, plain.shape, plain.compute)
 
@@ -40,9 +38,9 @@ class ANIL(MAML):
 class LastLayerLearner(GradientLearner):
     """Adapts on features that are computed once."""
 
-    def adapt(self, params: State, buffers: State, x: Tensor, y: Tensor, steps: int, keep_graph: bool) -> State:
+    def adapt(self, params: State, x: Tensor, y: Tensor, steps: int, keep_graph: bool) -> State:
         with torch.set_grad_enabled(keep_graph):
-            features = self.features(params, buffers, x)
+            features = self.features(params, x)
         chosen = self.method.adapted(list(params))
         for _ in range(steps):
             loss = F.cross_entropy(self.classify(params, features), y)

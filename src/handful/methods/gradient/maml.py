@@ -15,6 +15,7 @@ from torch.func import functional_call, grad, vmap
 from handful.errors import Mismatch
 from handful.methods.augment import augment
 from handful.methods.contract import Learner, Method, Predictor
+from handful.methods.pieces.support_norm import known_first, use_support_norm
 from handful.methods.schedule import Schedule
 from handful.methods.training import Drawn, run
 from handful.nets import build as build_net
@@ -48,8 +49,8 @@ class MAML(Method):
     Notes
     -----
     Batch norm normalises the support by its own statistics in every inner step, and the query by the statistics of the
-    support under the adapted weights: no query sees another (the public code normalises queries by the queries'
-    statistics, which is transductive). On CUDA tasks are adapted together with vmap; on the CPU one by one, which was
+    support under the adapted weights (`SupportNorm`): no query sees another, in training as at test (the public code
+    normalises queries by the queries' statistics, which is transductive). On CUDA tasks are adapted together with vmap; on the CPU one by one, which was
     measured faster there.
     """
 
@@ -81,9 +82,7 @@ class MAML(Method):
         run(self.schedule, learner, loss, train, valid, keep)
         return learner
 
-    def untrained(
-        self, shape: tuple[int, ...], n_classes: int = 2, compute: Compute | None = None
-    ) -> GradientLearner:
+    def untrained(self, shape: tuple[int, ...], n_classes: int = 2, compute: Compute | None = None) -> GradientLearner:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.schedule.seed)
             backbone = build_net(self.net, tuple(shape), self.schedule.seed)
@@ -114,9 +113,7 @@ class GradientLearner(Learner):
     def __init__(self, method: MAML, modules: nn.ModuleDict, shape: tuple[int, ...], compute: Compute):
         self.method: MAML = method
         self.modules, self.shape = modules, shape
-        for layer in modules.modules():
-            if isinstance(layer, nn.BatchNorm2d):
-                layer.momentum = 1.0  # one pass over the support leaves exactly its statistics in the buffers
+        use_support_norm(modules["backbone"])
         self.to(compute)
 
     def to(self, compute: Compute) -> GradientLearner:
@@ -140,47 +137,36 @@ class GradientLearner(Learner):
         weight, bias = rows(self.modules["last"], ways)  # type: ignore[arg-type]
         return {**params, "last.weight": weight, "last.bias": bias}
 
-    def buffers(self) -> State:
-        return {f"backbone.{k}": v.clone() for k, v in self.modules["backbone"].named_buffers()}
-
-    def features(self, params: State, buffers: State, x: Tensor) -> Tensor:
-        inner = {k.removeprefix("backbone."): v for k, v in (params | buffers).items() if k.startswith("backbone.")}
+    def features(self, params: State, x: Tensor) -> Tensor:
+        inner = {k.removeprefix("backbone."): v for k, v in params.items() if k.startswith("backbone.")}
         return functional_call(self.modules["backbone"], inner, (x,))
 
     def classify(self, params: State, features: Tensor) -> Tensor:
         return F.linear(features, params["last.weight"], params["last.bias"])
 
-    def logits(self, params: State, buffers: State, x: Tensor) -> Tensor:
-        return self.classify(params, self.features(params, buffers, x))
+    def logits(self, params: State, x: Tensor) -> Tensor:
+        return self.classify(params, self.features(params, x))
 
-    def adapt(self, params: State, buffers: State, x: Tensor, y: Tensor, steps: int, keep_graph: bool) -> State:
+    def adapt(self, params: State, x: Tensor, y: Tensor, steps: int, keep_graph: bool) -> State:
         """Inner loop on one support: plain autograd."""
         chosen = self.method.adapted(list(params))
         for _ in range(steps):
-            loss = F.cross_entropy(self.logits(params, buffers, x), y)
+            loss = F.cross_entropy(self.logits(params, x), y)
             grads = torch.autograd.grad(loss, [params[k] for k in chosen], create_graph=keep_graph)
             if not keep_graph:
                 grads = tuple(g.detach() for g in grads)
-            params = params | {
-                k: params[k] - self.method.inner_rate * g for k, g in zip(chosen, grads, strict=True)
-            }
+            params = params | {k: params[k] - self.method.inner_rate * g for k, g in zip(chosen, grads, strict=True)}
         return params
 
-    def query_logits(self, params: State, buffers: State, support: Tensor, query: Tensor) -> Tensor:
+    def query_logits(self, params: State, support: Tensor, query: Tensor) -> Tensor:
         """Queries under the adapted weights, normalised by the support's statistics."""
-        backbone = self.modules["backbone"]
-        backbone.train()
-        with torch.no_grad():
-            self.logits(params, buffers, support)
-        backbone.eval()
-        out = self.logits(params, buffers, query)
-        backbone.train()
-        return out
+        with known_first(self.modules["backbone"], len(support)):
+            features = self.features(params, torch.cat([support, query]))
+        return self.classify(params, features[len(support) :])
 
     def task_loss(self, x: Tensor, y: Tensor, q: Tensor, qy: Tensor, ways: Any) -> Tensor:
-        params, buffers = self.initial(ways), self.buffers()
-        params = self.adapt(params, buffers, x, y, self.method.inner_steps, not self.method.first_order)
-        return F.cross_entropy(self.query_logits(params, buffers, x, q), qy)
+        params = self.adapt(self.initial(ways), x, y, self.method.inner_steps, not self.method.first_order)
+        return F.cross_entropy(self.query_logits(params, x, q), qy)
 
     def outer_loss(self, tasks: list[Any], generator: torch.Generator) -> Tensor:
         """Mean query loss after adaptation over a meta-batch; vmapped on CUDA when the tasks have one shape."""
@@ -190,50 +176,51 @@ class GradientLearner(Learner):
             both = torch.from_numpy(np.concatenate([t.support.images, t.query.images])).to(device)
             both = self.modules["backbone"].normalise(augment(both, self.method.schedule.augment, generator))
             n = len(t.support)
-            data.append((both[:n], _on(t.support.labels, device), both[n:], _on(t.labels, device), self.ways(t.support)))
+            data.append(
+                (both[:n], _on(t.support.labels, device), both[n:], _on(t.labels, device), self.ways(t.support))
+            )
         alike = len({(d[0].shape, d[2].shape, d[4]) for d in data}) == 1
         if torch.device(device).type == "cuda" and alike:
             return self.vmapped_loss(*(torch.stack([d[i] for d in data]) for i in range(4)), ways=data[0][4])
         return torch.stack([self.task_loss(*d) for d in data]).mean()
 
     def vmapped_loss(self, x: Tensor, y: Tensor, q: Tensor, qy: Tensor, ways: Any) -> Tensor:
-        """The same loss with all tasks adapted in one tensor program."""
+        """The same loss with all tasks adapted in one tensor program.
+
+        Under vmap the fused batch norm drops a term of its second derivative (finite differences side with the loop), so the
+        support is named as the batch's first images, which makes `SupportNorm` write the normalisation out.
+        """
         params = self.initial(ways)
-        buffers = {k: v.expand(len(x), *v.shape).clone() for k, v in self.buffers().items()}
         chosen = self.method.adapted(list(params))
 
-        def one(x: Tensor, y: Tensor, q: Tensor, qy: Tensor, buffers: State) -> Tensor:
+        def one(x: Tensor, y: Tensor, q: Tensor, qy: Tensor) -> Tensor:
             own = params
 
-            def inner(part: State, rest: State, buffers: State) -> Tensor:
-                return F.cross_entropy(self.logits(rest | part, buffers, x), y)
+            def inner(part: State, rest: State) -> Tensor:
+                return F.cross_entropy(self.logits(rest | part, x), y)
 
             for _ in range(self.method.inner_steps):
-                grads = grad(inner)({k: own[k] for k in chosen}, own, buffers)
+                grads = grad(inner)({k: own[k] for k in chosen}, own)
                 if self.method.first_order:
                     grads = {k: g.detach() for k, g in grads.items()}
                 own = own | {k: own[k] - self.method.inner_rate * grads[k] for k in chosen}
-            return F.cross_entropy(self.query_logits(own, buffers, x, q), qy)
+            return F.cross_entropy(self.query_logits(own, x, q), qy)
 
-        return vmap(one, randomness="different")(x, y, q, qy, buffers).mean()
+        with known_first(self.modules["backbone"], x.shape[1]):
+            return vmap(one, randomness="different")(x, y, q, qy).mean()
 
     def fit(self, support: Support) -> GradientPredictor:
         with self.compute.here() as device, torch.enable_grad():
             images = torch.from_numpy(np.array(support.images)).to(device)
             x = self.modules["backbone"].normalise(images)
             params = {k: v.detach().requires_grad_() for k, v in self.initial(self.ways(support)).items()}
-            buffers = self.buffers()
-            self.modules["backbone"].train()
-            params = self.adapt(params, buffers, x, _on(support.labels, device), self.method.test_steps, False)
-            with torch.no_grad():
-                self.logits(params, buffers, x)
-            self.modules["backbone"].eval()
-            return GradientPredictor(self, {k: v.detach() for k, v in params.items()}, buffers)
+            params = self.adapt(params, x, _on(support.labels, device), self.method.test_steps, False)
+            return GradientPredictor(self, {k: v.detach() for k, v in params.items()}, x)
 
 
 class GradientPredictor(Predictor):
-    def __init__(self, learner: GradientLearner, params: State, buffers: State):
-        self.learner, self.params, self.buffers = learner, params, buffers
+    def __init__(self, learner: GradientLearner, params: State, support: Tensor):
+        self.learner, self.params, self.support = learner, params, support
 
     def predict(self, query: Query) -> np.ndarray:
         learner, batch = self.learner, self.learner.compute.batch
@@ -242,7 +229,7 @@ class GradientPredictor(Predictor):
             for start in range(0, len(query), batch):
                 images = torch.from_numpy(np.array(query.images[start : start + batch])).to(device)
                 x = learner.modules["backbone"].normalise(images)  # type: ignore[operator]
-                out.append(learner.logits(self.params, self.buffers, x).float().cpu())
+                out.append(learner.query_logits(self.params, self.support, x).float().cpu())
         return torch.cat(out).numpy()
 
 

@@ -28,9 +28,7 @@ class Scaled(nn.Module):
         self.width, self.map_shape = net.width, net.map_shape
         self.names = [name for name, layer in net.named_modules() if isinstance(layer, nn.Conv2d)]
         layers = [layer for layer in net.modules() if isinstance(layer, nn.Conv2d)]
-        self.scale = nn.ParameterList(
-            [torch.ones(layer.weight.shape[:2])[..., None, None] for layer in layers]
-        )
+        self.scale = nn.ParameterList([torch.ones(layer.weight.shape[:2])[..., None, None] for layer in layers])
         self.shift = nn.ParameterList([torch.zeros(len(layer.weight)) for layer in layers])
 
     def normalise(self, images: Tensor) -> Tensor:

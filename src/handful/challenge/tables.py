@@ -1,0 +1,69 @@
+"""The paper's Tables 5-10 for the challenge at hand: entries side by side, by ways, shots and data set, and difficulty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from handful.challenge import scores
+from handful.challenge.results import difficulty_figure
+from handful.data.store import write_atomically
+from handful.errors import BadInput
+
+
+def overall(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Table 5: each entry's mean over the tasks of all its seeds, with the 95% half interval, best first."""
+    rows = []
+    for name, frame in frames.items():
+        each = scores.estimate(frame)
+        rows.append({"entry": name, "tasks": each.n, "score": each.value, "half": each.half})
+    return pl.DataFrame(rows).sort("score", descending=True)
+
+
+def side_by_side(frames: Mapping[str, pl.DataFrame], key: str) -> pl.DataFrame:
+    """Tables 6-9: a row for each number of ways (or shots, or data set), two columns an entry."""
+    keys = sorted({value for frame in frames.values() for value in frame[key].unique().to_list()})
+    columns: dict[str, list[object]] = {key: list(keys)}
+    for name, frame in frames.items():
+        found = scores.by(frame, key)
+        each = [found.get(str(value)) for value in keys]
+        columns[name] = [None if e is None else e.value for e in each]
+        columns[f"{name} ±"] = [None if e is None or e.n < 2 else e.half for e in each]
+    return pl.DataFrame(columns)
+
+
+def difficulties(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Table 10 and Figure 3: the entry with the lowest mean is the worst baseline, the one with the highest the best."""
+    if len(frames) < 2:
+        raise BadInput("difficulty compares the worst with the best entry; there must be at least two")
+    order = overall(frames)["entry"].to_list()
+    best, worst = (
+        {name: each.value for name, each in scores.by(frames[entry], "dataset").items()}
+        for entry in (order[0], order[-1])
+    )
+    return scores.difficulty(worst, best)
+
+
+def write_tables(frames: Mapping[str, pl.DataFrame], folder: Path) -> list[Path]:
+    """All tables as CSV and the difficulty figure as SVG."""
+    if not frames:
+        raise BadInput("there are no scored entries to make tables of")
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {"overall": overall(frames)}
+    tables |= {f"by-{key}": side_by_side(frames, key) for key in ("ways", "shots", "dataset")}
+    written = []
+    if len(frames) > 1:
+        tables["difficulty"] = difficulties(frames)
+        figure = difficulty_figure(tables["difficulty"])
+        write_atomically(folder / "difficulty.svg", lambda t: t.write_text(figure, encoding="utf-8"))
+        written.append(folder / "difficulty.svg")
+    for name, table in tables.items():
+        _write_csv(table, folder / f"{name}.csv")
+        written.append(folder / f"{name}.csv")
+    return sorted(written)
+
+
+def _write_csv(table: pl.DataFrame, path: Path) -> None:
+    write_atomically(path, lambda t: table.write_csv(t))
