@@ -1,6 +1,6 @@
 """How many pair episodes are drawn in a second on one core, from 556 pairs of 52 x 195 primitives and 18,000 images.
 
-    python benchmarks/pairs.py [--seconds 5]
+python benchmarks/pairs.py [--seconds 5]
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def main() -> None:
     while time.perf_counter() - wall < seconds:
         drawn += len(rule.draw_block(1, drawn, drawn + 64))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    print(json.dumps({"episodes": drawn, "per_second": drawn / wall, "per_cpu_second": drawn / cpu, **references(rule)}))
+    print(
+        json.dumps({"episodes": drawn, "per_second": drawn / wall, "per_cpu_second": drawn / cpu, **references(rule)})
+    )
 
 
 if __name__ == "__main__":

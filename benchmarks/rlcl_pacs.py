@@ -64,7 +64,9 @@ def features(path: Path, each: int, keep: Path) -> Collection:
     style, concept = ([pair[i] for pair, _ in chosen] for i in range(2))
     split = np.where(np.isin(concept, LEARNED_FROM), "train", "test")
     table = as_table({"style": style, "object": concept, "split": split})
-    card = Card("pacs-lite0", "features", (vectors.shape[1],), ("style", "object"), schemes=("split",), source=path.name)
+    card = Card(
+        "pacs-lite0", "features", (vectors.shape[1],), ("style", "object"), schemes=("split",), source=path.name
+    )
     return Collection(card, table, vectors.astype(np.float32)).save(keep)
 
 

@@ -61,9 +61,13 @@ def measure(first: str, label: str, seed: int, steps: int, tasks: int) -> list[d
     rows = []
     for shots in SHOTS:
         run = hf.evaluate(learner, Pairs(collection.test, shots=shots), n=tasks, seed=seed)
-        means = {c: float(np.nanmean(run.frame[c].to_numpy())) for c in run.frame.columns if c.startswith(("p1", "p2", "u_"))}
+        means = {
+            c: float(np.nanmean(run.frame[c].to_numpy())) for c in run.frame.columns if c.startswith(("p1", "p2", "u_"))
+        }
         means |= {c: run.estimate(c).value for c in ("unseen", "seen", "hm", "p1_hm", "p2_hm", "confusion")}
-        rows.append({"first": first, "method": label, "seed": seed, "steps": steps, "shots": shots, "seconds": seconds} | means)
+        rows.append(
+            {"first": first, "method": label, "seed": seed, "steps": steps, "shots": shots, "seconds": seconds} | means
+        )
     return rows
 
 
@@ -110,7 +114,10 @@ def main() -> None:
                 rows += new
                 with open(kept, "a", encoding="utf-8") as stream:
                     stream.write("".join(json.dumps(r) + "\n" for r in new))
-                print(f"{first} {label} {seed}: {new[0]['seconds']:.0f} s, HM {[round(100 * r['hm'], 1) for r in new]}", flush=True)
+                print(
+                    f"{first} {label} {seed}: {new[0]['seconds']:.0f} s, HM {[round(100 * r['hm'], 1) for r in new]}",
+                    flush=True,
+                )
                 head = "".join(
                     f"- {f}, glyph: {references(Pairs(world(f).test), 500)['seen_pairs_a_primitive']:.2f} seen pairs a primitive\n"
                     for f in options.pairs

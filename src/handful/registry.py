@@ -154,6 +154,7 @@ BUILTIN: dict[str, dict[str, str]] = {
     },
     "collections": {},
     "diagnoses": {
+        "structural-bias": "handful.audits.zero_shot.diagnosis:StructuralBias",
         "context-probe": "handful.audits.similarity:ContextProbe",
         "image-text": "handful.audits.similarity:ImageText",
         "cscc": "handful.audits.cscc:TrainedCSCC",

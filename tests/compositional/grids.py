@@ -7,7 +7,9 @@ import numpy as np
 from handful.data.collection import Card, Collection, as_table
 
 
-def grid(cells: list[tuple[int, int]], each: int = 12, size: int = 16, split: str = "test", noise: float = 8.0) -> Collection:
+def grid(
+    cells: list[tuple[int, int]], each: int = 12, size: int = 16, split: str = "test", noise: float = 8.0
+) -> Collection:
     """Images whose upper half shows the first primitive and whose lower half the second, one tone or pattern each."""
     rng = np.random.default_rng(0)
     first, second = rng.integers(0, 256, (2, 64, 3))
@@ -17,7 +19,9 @@ def grid(cells: list[tuple[int, int]], each: int = 12, size: int = 16, split: st
     images[:, : size // 2] = first[a][:, None, None]
     images[:, size // 2 :] = second[b][:, None, None]
     images = np.clip(images + rng.normal(0, noise, images.shape), 0, 255).astype(np.uint8)
-    table = as_table({"tone": [f"t{x:02d}" for x in a], "thing": [f"o{x:02d}" for x in b], "split": [split] * len(pair)})
+    table = as_table(
+        {"tone": [f"t{x:02d}" for x in a], "thing": [f"o{x:02d}" for x in b], "split": [split] * len(pair)}
+    )
     card = Card("grid", "images", (size, size, 3), ("tone", "thing"), schemes=("split",), hash=f"{len(pair):064d}")
     return Collection(card, table, images)
 

@@ -45,7 +45,12 @@ def czsl(root, pairs, each=10, split="compositional-split-natural", folder="{a}_
     return root
 
 
-PAIRS = {("ripe", "apple"): ("train", "test"), ("ripe", "pear"): ("train",), ("raw", "apple"): ("val",), ("raw", "fish"): ("test",)}
+PAIRS = {
+    ("ripe", "apple"): ("train", "test"),
+    ("ripe", "pear"): ("train",),
+    ("raw", "apple"): ("val",),
+    ("raw", "fish"): ("test",),
+}
 
 
 def rows(listing):
@@ -62,7 +67,9 @@ def test_metadata_say_what_each_image_is(tmp_path):
         ("raw", "apple", "valid"),
         ("raw", "fish", "test"),
     }
-    assert any("1 records without" in n for n in listing.notes) and any("in none of the pair lists" in n for n in listing.notes)
+    assert any("1 records without" in n for n in listing.notes) and any(
+        "in none of the pair lists" in n for n in listing.notes
+    )
 
 
 def test_folders_with_spaces_are_found_and_without_metadata_the_lists_decide(tmp_path):
@@ -78,13 +85,23 @@ def test_folders_with_spaces_are_found_and_without_metadata_the_lists_decide(tmp
 
 
 def test_ut_zappos_names_with_dots_and_original_paths(tmp_path):
-    pairs = {("Faux.Leather", "Boots.Ankle"): ("train",), ("Suede", "Slippers.Slipper.Flats"): ("val",), ("Nylon", "Shoes"): ("test",)}
+    pairs = {
+        ("Faux.Leather", "Boots.Ankle"): ("train",),
+        ("Suede", "Slippers.Slipper.Flats"): ("val",),
+        ("Nylon", "Shoes"): ("test",),
+    }
     root = czsl(tmp_path, pairs, each=2)
     file = root / "metadata_compositional-split-natural.t7"
     records = torch.load(file, weights_only=True)
     picture(root / "_images" / "Shoes" / "Oxfords" / "Some Brand" / "100.jpg")
     records.append(
-        {"image": "gone/100.jpg", "_image": "Shoes/Oxfords/Some Brand/100.jpg", "attr": "Nylon", "obj": "Shoes", "set": "test"}
+        {
+            "image": "gone/100.jpg",
+            "_image": "Shoes/Oxfords/Some Brand/100.jpg",
+            "attr": "Nylon",
+            "obj": "Shoes",
+            "set": "test",
+        }
     )
     torch.save(records, file)
     listing = UtZappos().read(open_source(root))
@@ -94,7 +111,7 @@ def test_ut_zappos_names_with_dots_and_original_paths(tmp_path):
 
 def test_wrong_czsl_folders_are_refused_in_one_sentence(tmp_path):
     picture(tmp_path / "a" / "images" / "x.jpg")
-    with pytest.raises(BadInput, match="holds no train_pairs.txt"):
+    with pytest.raises(BadInput, match=r"holds no train_pairs\.txt"):
         MitStates().read(open_source(tmp_path / "a"))
     root = czsl(tmp_path / "b", PAIRS, each=1)
     (root / "compositional-split-natural" / "test_pairs.txt").write_text("raw fish\nraw\n")
@@ -122,7 +139,9 @@ def test_metadata_cannot_run_code(tmp_path):
     assert not (tmp_path / "owned").exists()
 
 
-def hico(root, images, actions=(("ride", "horse"), ("feed", "horse"), ("no_interaction", "horse"), ("ride", "bicycle"))):
+def hico(
+    root, images, actions=(("ride", "horse"), ("feed", "horse"), ("no_interaction", "horse"), ("ride", "bicycle"))
+):
     """anno.mat and images; ``images`` is {part: [(name, positive interactions)]}."""
     struct = np.zeros(len(actions), dtype=[("nname", object), ("vname", object), ("vname_ing", object)])
     for i, (verb, noun) in enumerate(actions):
@@ -144,10 +163,19 @@ def hico(root, images, actions=(("ride", "horse"), ("feed", "horse"), ("no_inter
 
 
 def test_hico_keeps_images_with_one_interaction(tmp_path):
-    images = {"train": [("a.jpg", [0]), ("b.jpg", [0, 3]), ("c.jpg", [2]), ("d.jpg", [1, 2])], "test": [("e.jpg", [3]), ("f.jpg", [])]}
+    images = {
+        "train": [("a.jpg", [0]), ("b.jpg", [0, 3]), ("c.jpg", [2]), ("d.jpg", [1, 2])],
+        "test": [("e.jpg", [3]), ("f.jpg", [])],
+    }
     listing = Hico().read(open_source(hico(tmp_path, images)))
-    got = {i.file.rsplit("/", 1)[-1]: (i.columns["action"], i.columns["object"], i.splits["hico"]) for i in listing.items}
-    assert got == {"a.jpg": ("ride", "horse", "train"), "d.jpg": ("feed", "horse", "train"), "e.jpg": ("ride", "bicycle", "test")}
+    got = {
+        i.file.rsplit("/", 1)[-1]: (i.columns["action"], i.columns["object"], i.splits["hico"]) for i in listing.items
+    }
+    assert got == {
+        "a.jpg": ("ride", "horse", "train"),
+        "d.jpg": ("feed", "horse", "train"),
+        "e.jpg": ("ride", "bicycle", "test"),
+    }
     assert any("1 images with several" in n for n in listing.notes)
     assert any("2 images without a positive" in n for n in listing.notes)
     first = Hico(several="first").read(open_source(tmp_path))
@@ -189,10 +217,10 @@ def test_imsitu_object_is_the_majority_noun_of_the_first_other_role(tmp_path):
     assert got == {("riding", "horse", "train"), ("feeding", "donkey", "valid")}
     assert any("2 images whose verb has no object role" in n for n in listing.notes)
     (tmp_path / "dev.json").write_text('{"x.jpg": {"verb": "flying", "frames": []}}')
-    with pytest.raises(BadInput, match="'flying' is not in imsitu_space.json"):
+    with pytest.raises(BadInput, match=r"'flying' is not in imsitu_space\.json"):
         ImSitu().read(open_source(tmp_path))
     (tmp_path / "dev.json").write_text("{\n]")
-    with pytest.raises(BadInput, match="dev.json, line 2 is not JSON"):
+    with pytest.raises(BadInput, match=r"dev\.json, line 2 is not JSON"):
         ImSitu().read(open_source(tmp_path))
 
 
@@ -204,7 +232,9 @@ def genome(root, relationships, attributes=()):
     root.mkdir(parents=True, exist_ok=True)
     for number, _ in [*relationships, *attributes]:
         picture(root / "VG_100K" / f"{number}.jpg", number)
-    (root / "relationships.json").write_text(json.dumps([{"image_id": n, "relationships": r} for n, r in relationships]))
+    (root / "relationships.json").write_text(
+        json.dumps([{"image_id": n, "relationships": r} for n, r in relationships])
+    )
     (root / "attributes.json").write_text(json.dumps([{"image_id": n, "attributes": a} for n, a in attributes]))
     return root
 
@@ -218,7 +248,16 @@ def test_visual_genome_takes_the_largest_box(tmp_path):
         (1, [relation("RIDING", "Horse", 20), relation("feeding", "dog", 30), relation("on", "grass", 90, "on.r.01")]),
         (2, [relation("on", "sky", 90, "on.r.01")]),
     ]
-    attributes = [(1, [box("tree", 10, 10, attributes=["green", "tall"]), box("sky", 50, 50), box("car", 20, 20, attributes=["Red "])])]
+    attributes = [
+        (
+            1,
+            [
+                box("tree", 10, 10, attributes=["green", "tall"]),
+                box("sky", 50, 50),
+                box("car", 20, 20, attributes=["Red "]),
+            ],
+        )
+    ]
     source = open_source(genome(tmp_path, relations, attributes))
     listing = VisualGenome().read(source)
     assert [(i.columns["action"], i.columns["object"]) for i in listing.items] == [("feeding", "dog")]
@@ -292,7 +331,10 @@ def test_rlcl_act_from_its_three_sources(tmp_path):
     genome(tmp_path / "visual_genome", relations)
     imsitu(tmp_path / "imsitu", [("train", f"riding_{k}.jpg", "riding", ["n2"] * 3) for k in range(12)])
     listing = RlclAct().read(open_source(tmp_path))
-    parts = {p: {(i.columns["action"], i.columns["object"]) for i in listing.items if i.splits["rlcl"] == p} for p in ("train", "valid", "test")}
+    parts = {
+        p: {(i.columns["action"], i.columns["object"]) for i in listing.items if i.splits["rlcl"] == p}
+        for p in ("train", "valid", "test")
+    }
     # "ride" has 30 images on both sides: a tie goes to valid before train.
     assert parts["train"] == {(v, n) for v in ("feed", "wash") for n in ("horse", "bus", "cat")}
     assert parts["valid"] == set(verbs)
@@ -306,7 +348,9 @@ def test_the_command_builds_and_prints_table_3(tmp_path, capsys):
 
     attr_sources(tmp_path / "raw")
     with pytest.raises(SystemExit) as end:
-        main(["rlcl", "build", "attr", str(tmp_path / "raw"), str(tmp_path / "packed"), "--size", "8", "--workers", "1"])
+        main(
+            ["rlcl", "build", "attr", str(tmp_path / "raw"), str(tmp_path / "packed"), "--size", "8", "--workers", "1"]
+        )
     assert end.value.code in (0, None)
     said = capsys.readouterr().out
     assert "train: 9 pairs (reported 1,076), 3 attributes (reported 105)" in said

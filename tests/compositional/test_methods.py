@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from .grids import full, grid
 from torch import nn
 
 from handful.errors import Mismatch
@@ -23,7 +24,6 @@ from handful.methods.schedule import Schedule
 from handful.nets.graph import GraphConvolution, pair_graph, propagate, row_normalised
 from handful.tasks.nway import NWay
 from handful.tasks.pairs import Pairs
-from tests.compositional.grids import full, grid
 
 
 def tasks(shapes=((2, 3), (3, 3)), width=4, seed=0, words=0) -> Batch:
@@ -324,7 +324,9 @@ def test_stacked_adam_is_torchs_adam_on_each_task():
         optimiser.step()
     wanted = [F.log_softmax(n(b.q[0]), -1) for n in nets]
     got = method.head(nn.ModuleDict(), b)[0]
-    torch.testing.assert_close(got, (wanted[0][:, :, None] + wanted[1][:, None]).flatten(1).detach(), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(
+        got, (wanted[0][:, :, None] + wanted[1][:, None]).flatten(1).detach(), atol=1e-5, rtol=1e-4
+    )
 
 
 def test_redwine_never_teaches_an_unseen_pair_to_be_absent():
@@ -361,7 +363,9 @@ def test_unseen_pairs_are_recognised_on_separable_features():
     a, b = np.meshgrid(np.arange(6), np.arange(6), indexing="ij")
     pair = np.repeat(np.arange(36), 12)
     x = np.concatenate([np.eye(6)[a.ravel()[pair]], np.eye(6)[b.ravel()[pair]]], 1) * 3 + rng.normal(0, 0.2, (432, 12))
-    table = as_table({"a": [f"a{i}" for i in a.ravel()[pair]], "b": [f"b{i}" for i in b.ravel()[pair]], "s": ["test"] * 432})
+    table = as_table(
+        {"a": [f"a{i}" for i in a.ravel()[pair]], "b": [f"b{i}" for i in b.ravel()[pair]], "s": ["test"] * 432}
+    )
     card = Card("halves", "features", (12,), ("a", "b"), schemes=("s",), hash="0" * 64)
     rule = Pairs(Collection(card, table, x.astype(np.float32)).test, primitives=4)
     for name, options in (

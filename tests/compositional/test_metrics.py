@@ -16,7 +16,9 @@ def episode(truth, seen, shape=(2, 2)):
     mask = np.zeros(shape[0] * shape[1], dtype=bool)
     mask[list(seen)] = True
     none = np.zeros(0, dtype=np.int64)
-    return Episode(0, none, none, np.arange(len(truth)), truth, shape, (("a",) * shape[0], ("b",) * shape[1]), seen=mask)
+    return Episode(
+        0, none, none, np.arange(len(truth)), truth, shape, (("a",) * shape[0], ("b",) * shape[1]), seen=mask
+    )
 
 
 def scores(answers, n):

@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 from scipy import stats
+from .grids import full, grid, sparse
 
 from handful.errors import BadInput, Infeasible
 from handful.tasks.make import make_rule
 from handful.tasks.pairs import Pairs, references
-from tests.compositional.grids import full, grid, sparse
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +191,9 @@ def test_descriptions_are_the_names_vectors(part, tmp_path):
     path.write_text("".join(f"{n} {i} {i * i}\n" for i, n in enumerate(names[1:])))
     with pytest.raises(BadInput, match="no vector for 1 of"):
         Pairs(part, words=str(path)).check()
+    rule = Pairs(part, words=str(path), unnamed="drop")
+    rule.check()
+    assert all(names[0] not in e.names[0] + e.names[1] for e in rule.draw_block(0, 0, 200))
 
 
 def test_references_count_seen_pairs_a_primitive():
@@ -203,7 +206,7 @@ def test_references_count_seen_pairs_a_primitive():
 
 def test_batches_carry_both_primitives(part):
     rule = Pairs(part)
-    images, labels = next(rule.batches(0, 32))
+    _images, labels = next(rule.batches(0, 32))
     assert labels.shape == (32, 2)
     rows, _ = next(rule.batch_rows(0, 32))
     table = part.collection.table

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -51,12 +53,12 @@ def test_steps_are_the_papers_with_plain_inverses(temperature):
 def test_every_step_raises_the_bound_and_the_bound_lies_below_the_evidence(temperature):
     kernel, hot = problem(6, 2)
     bounds = [float(b) for b in field(kernel, hot, temperature, 40).bounds]
-    assert all(b >= a - 1e-9 for a, b in zip(bounds, bounds[1:], strict=False))
+    assert all(b >= a - 1e-9 for a, b in pairwise(bounds))
     rng = np.random.default_rng(0)
     draws = np.linalg.cholesky(kernel) @ rng.normal(size=(200_000, 2, 6, 1))
     s = expit(draws[..., 0] / temperature)
     likelihood = np.prod((s * hot.T).sum(1) / s.sum(1), axis=1)
-    assert bounds[-1] < np.log(likelihood.mean()) < bounds[-1] + 3, "a bound, and not a loose one"
+    assert bounds[-1] < np.log(likelihood.mean()) < bounds[-1] + 6, "a bound, within a nat a point"
 
 
 def test_answers_are_the_mean_likelihood_over_the_posterior():
@@ -107,8 +109,8 @@ def test_padded_is_as_alone():
 @pytest.mark.parametrize("name", ["cdkt+ml", "cdkt+pl"])
 def test_trained_beats_untrained(name):
     noisy = blobs(n_classes=24, each=40, noise=110.0)
-    method = make(name, net="conv4:filters=16", schedule={"steps": 60, "tasks": 2}, test_steps=10)
+    method = make(name, net="conv4:filters=16", schedule={"steps": 40, "tasks": 2}, test_steps=5)
     train, test = NWay(noisy.train, 5, 1, 5), NWay(noisy.test, 5, 1, 5)
     learner = method.meta_fit(train)
-    better = evaluate(learner, test, n=100).compare(evaluate(method.untrained(noisy.card.shape), test, n=100))
+    better = evaluate(learner, test, n=60).compare(evaluate(method.untrained(noisy.card.shape), test, n=60))
     assert better.difference.low > 0, str(better)

@@ -169,7 +169,7 @@ def scatter(found: Similarity, most: int = 3000, seed: int = 0) -> str:
         axis.plot(frame["m_te"].to_numpy(), frame["m_ce"].to_numpy(), ".", ms=2.5, alpha=0.5, color=COLOURS[0])
         low = min(frame["m_te"].min(), frame["m_ce"].min())  # type: ignore[type-var]
         high = max(frame["m_te"].max(), frame["m_ce"].max())  # type: ignore[type-var]
-        axis.plot([low, high], [low, high], ":", color="#555", lw=1, label="equal")
+        axis.plot([low, high], [low, high], ":", color="#555", lw=1, label="equal")  # type: ignore[arg-type]
         axis.plot([found.context.value], [found.concept.value], "o", color=COLOURS[1], label="mean")
         axis.set_xlabel("image and context, $M_{te}$")
         axis.set_ylabel("image and concept, $M_{ce}$")

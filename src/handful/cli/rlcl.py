@@ -46,7 +46,9 @@ def build(
     if which not in BUILDERS:
         raise BadInput(f"{which!r} is neither attr nor act; {nearest(which, BUILDERS)}")
     importer = make_importer(BUILDERS[which].name, open_source(source), parse_settings(settings))
-    done = pack(source, target, importer, size=size, name=importer.name, skip_bad=skip_bad, workers=workers, force=force)
+    done = pack(
+        source, target, importer, size=size, name=importer.name, skip_bad=skip_bad, workers=workers, force=force
+    )
     _show(done.collection, which, 5, 5, list(done.notes), json)
 
 
@@ -102,7 +104,9 @@ def _show(collection: Any, which: str | None, primitives: int, shots: int, notes
                 ("samples", "samples"),
             )
         )
-        print(f"{row['split']}: {said}; {100 * row['grid']:.1f}% of the grid, {row['samples_a_pair']:.2f} samples a pair")
+        print(
+            f"{row['split']}: {said}; {100 * row['grid']:.1f}% of the grid, {row['samples_a_pair']:.2f} samples a pair"
+        )
     for part, value in found.items():
         if isinstance(value, str):
             print(f"{part}: no tasks: {value}")
@@ -110,5 +114,9 @@ def _show(collection: Any, which: str | None, primitives: int, shots: int, notes
         print(
             f"{part} tasks, {primitives} primitives a side, {shots} shots: {value['seen_pairs_a_primitive']:.2f} seen pairs and "
             f"{value['samples_a_primitive']:.2f} samples a primitive"
-            + (" (reported 1.28 and 6.39)" if part == "test" and which == "attr" and (primitives, shots) == (5, 5) else "")
+            + (
+                " (reported 1.28 and 6.39)"
+                if part == "test" and which == "attr" and (primitives, shots) == (5, 5)
+                else ""
+            )
         )

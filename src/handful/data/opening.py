@@ -31,4 +31,6 @@ def open_collection(spec: str | os.PathLike[str]) -> Collection:
         from handful.data.pack import pack_into_cache
 
         return pack_into_cache(path)
-    raise BadInput(f"{text} is neither a folder nor a known collection; give a packed folder, 'world', or a folder of images")
+    raise BadInput(
+        f"{text} is neither a folder nor a known collection; give a packed folder, 'world', or a folder of images"
+    )

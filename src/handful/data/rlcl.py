@@ -20,9 +20,7 @@ from handful.data.importers.pairs.visual_genome import VisualGenome
 from handful.data.sources import Source
 from handful.errors import BadInput
 
-SIZES = (
-    "big,giant,high,huge,large,little,long,low,medium,mid-size,narrow,short,small,tall,thick,thin,tiny,wide"
-)
+SIZES = "big,giant,high,huge,large,little,long,low,medium,mid-size,narrow,short,small,tall,thick,thin,tiny,wide"
 """Attributes of size, which an image without a scale cannot show."""
 
 TABLE3 = {
@@ -93,7 +91,9 @@ class Rlcl:
         items, said = self.filter(items)
         if not items:
             raise BadInput(f"{source.path}: the filters left nothing ({'; '.join(said)}); lower least or keep sizes")
-        return Listing(items, self.labels, ("rlcl",), licence="research use, see the sources' terms", notes=(*notes, *said))
+        return Listing(
+            items, self.labels, ("rlcl",), licence="research use, see the sources' terms", notes=(*notes, *said)
+        )
 
     def _folder(self, source: Source, folders: tuple[str, ...]) -> str:
         there = {PurePosixPath(n).parts[0] for n in source.names if "/" in n}

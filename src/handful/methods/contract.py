@@ -135,7 +135,8 @@ def build(cls: type, options: dict[str, Any], where: str) -> Any:
             raise BadInput(f"{where} has no option {key!r}; {nearest(key, fields)}")
         kind = types[key]
         if dataclasses.is_dataclass(kind) and isinstance(value, dict):
-            base = dataclasses.asdict(default) if dataclasses.is_dataclass(default := _default(fields[key])) else {}
+            default = _default(fields[key])
+            base = dataclasses.asdict(default) if dataclasses.is_dataclass(type(default)) else {}
             values[key] = build(typing.cast(type, kind), {**base, **value}, f"{where}.{key}")
             continue
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from handful.errors import Mismatch
 from handful.methods.batch import Batch, pad
 from handful.methods.contract import Learner, Method, Predictor
 from handful.methods.schedule import Schedule
+from handful.nets import Backbone
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
@@ -124,8 +125,8 @@ class EmbeddedLearner(Learner):
         return self
 
     @property
-    def backbone(self) -> nn.Module:
-        return self.modules["backbone"]
+    def backbone(self) -> Backbone:
+        return cast(Backbone, self.modules["backbone"])
 
     def embed(self, images: np.ndarray) -> Tensor:
         """Features of images, in padded batches of one size, on the learner's device."""

@@ -23,7 +23,9 @@ class Comparison:
         return not self.p < 0.05
 
     def __str__(self) -> str:
-        verdict = "a tie" if self.tie else ("the first is better" if self.difference.value > 0 else "the second is better")
+        verdict = (
+            "a tie" if self.tie else ("the first is better" if self.difference.value > 0 else "the second is better")
+        )
         return f"{self.difference} (p = {self.p:.4g}: {verdict})"
 
 

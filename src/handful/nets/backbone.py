@@ -37,7 +37,7 @@ class Backbone(nn.Module):
         super().__init__()
         if len(shape) != 3:
             raise BadInput(f"{type(self).__name__} takes images (h, w, c), not shape {shape}; use the net 'pixels'")
-        self.shape = shape
+        self.shape: tuple[int, ...] = shape
 
     def normalise(self, images: Tensor) -> Tensor:
         """uint8 ``(n, h, w, c)`` to the float ``(n, c, h, w)`` this backbone was made for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from handful.nets.compute import Compute
 Progress = Callable[[int, int], None]
 
 
-def embed_images(net: nn.Module, images: np.ndarray, compute: Compute, maps: bool = False) -> Tensor:
+def embed_images(net: Any, images: np.ndarray, compute: Compute, maps: bool = False) -> Tensor:
     """Features of an array of images, in evaluation mode and without gradients, on the device."""
     device = torch.device(compute.device)
     out = []
@@ -39,7 +40,7 @@ def embed_images(net: nn.Module, images: np.ndarray, compute: Compute, maps: boo
 
 
 def embed_rows(
-    net: nn.Module,
+    net: Any,
     collection: Collection,
     rows: np.ndarray,
     compute: Compute,

@@ -13,7 +13,7 @@ class Pixels(Backbone):
 
     def __init__(self, shape: tuple[int, ...]):
         nn.Module.__init__(self)
-        self.shape = shape
+        self.shape = tuple(shape)
         self.width = int(torch.Size(shape).numel())
         self.map_shape = (shape[2], shape[0], shape[1]) if len(shape) == 3 else (self.width, 1, 1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from handful.nets.backbone import Backbone, initialise
@@ -56,8 +58,8 @@ class ResNet(Backbone):
     The vector is the average of the last map. Normalisation: ImageNet's mean and deviation.
     """
 
-    mean = (0.485, 0.456, 0.406)
-    std = (0.229, 0.224, 0.225)
+    mean: ClassVar[tuple[float, ...]] = (0.485, 0.456, 0.406)
+    std: ClassVar[tuple[float, ...]] = (0.229, 0.224, 0.225)
     block: type[BasicBlock] | type[Bottleneck] = BasicBlock
     depths: tuple[int, ...] = (2, 2, 2, 2)
 
@@ -70,12 +72,14 @@ class ResNet(Backbone):
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, 2, 1)
         c_in = 64
+        stages: list[nn.Module] = []
         for i, depth in enumerate(self.depths):
             blocks: list[nn.Module] = []
             for j in range(depth):
                 blocks.append(self.block(c_in, 64 * 2**i, 2 if i > 0 and j == 0 else 1))
                 c_in = 64 * 2**i * self.block.expansion
-            setattr(self, f"layer{i + 1}", nn.Sequential(*blocks))
+            stages.append(nn.Sequential(*blocks))
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages
         initialise(self)
         self.width = c_in
         side = [shape[0], shape[1]]

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 COLOURS = ("#1f6f8b", "#c8553d", "#588157", "#8a5a9e", "#d19a2a", "#4a6fa5", "#7f7f7f", "#b5577d", "#3f9c95", "#6b4e3d")
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.spines.top": False,

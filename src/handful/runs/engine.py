@@ -55,7 +55,7 @@ class Processes:
         try:
             with ProcessPoolExecutor(self.workers, spawn, _begin, (context,)) as pool:
                 waiting = iter(items)
-                under_way = set()
+                under_way: set[Any] = set()
                 try:
                     while True:
                         while len(under_way) < 2 * self.workers and (item := next(waiting, None)) is not None:

@@ -151,7 +151,7 @@ def has_contexts(rule: Rule) -> bool:
 def add_contexts(rule: Rule, episode: Episode) -> None:
     """Tell the scorer the queries' contexts, unless the rule has told it."""
     if "query_contexts" not in episode.side and has_contexts(rule):
-        column = rule.part.collection.table[rule.part.collection.card.context]
+        column = rule.part.collection.table[str(rule.part.collection.card.context)]
         episode.side["query_contexts"] = column[episode.query].cast(pl.String).fill_null("(none)").to_numpy()
 
 

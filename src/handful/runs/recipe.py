@@ -219,8 +219,13 @@ def run_recipe(
             key = digest([source.id, method.model_dump(), recipe.train and recipe.train.model_dump(), seed])
             keep = out / "models" / key if out else None
             learner = learner_of(recipe, method, seed, source, compute, keep)
+            drawn: dict[str, Run] = {}  # columns that differ by metric only are one run
             for test in recipe.test:
                 if method.tests and test.label not in method.tests:
+                    continue
+                same = digest([test.model_dump(exclude={"label", "metric"})])
+                if same in drawn:
+                    runs[(method.title, test.label, seed)] = drawn[same]
                     continue
                 rule = test.build(source, "test")
                 agree(learner.method, rule)
@@ -234,7 +239,7 @@ def run_recipe(
                     out=place,
                     workers=workers,
                 )
-                runs[(method.title, test.label, seed)] = run
+                runs[(method.title, test.label, seed)] = drawn[same] = run
     return RecipeResult(recipe, source, runs)
 
 
@@ -242,7 +247,7 @@ def configured(method: MethodSpec, seed: int) -> Any:
     """The method of a row, its training seed set."""
     options = dict(method.options)
     cls = registry.get("methods", str(method.name))
-    if "schedule" in {f for f in getattr(cls, "__dataclass_fields__", {})}:
+    if "schedule" in getattr(cls, "__dataclass_fields__", {}):
         schedule = dict(options.get("schedule", {}))
         schedule.setdefault("seed", seed)
         options["schedule"] = schedule

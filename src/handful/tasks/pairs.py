@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class Pairs(Rule):
         Fix the number of pairs of a task and how many of them are seen (Figure 3, right); 0 leaves both to step 2.
     words
         A file of word vectors (GloVe .txt, word2vec .bin); given, tasks show one description a primitive.
+    unnamed
+        What becomes of pairs with a primitive that has no vector: ``refuse`` the part, or ``drop`` them.
     """
 
     primitives: int = 5
@@ -49,6 +51,7 @@ class Pairs(Rule):
     total: int = 0
     seen: int = 0
     words: str = ""
+    unnamed: Literal["refuse", "drop"] = "refuse"
 
     name: ClassVar[str] = "pairs"
     axes: ClassVar[int] = 2
@@ -65,6 +68,8 @@ class Pairs(Rule):
                 f"{self.seen} seen of {self.total} pairs cannot be: seen must be at least primitives ({self.primitives}) and "
                 f"below total, total at most {self.primitives**2}"
             )
+        if self.unnamed not in ("refuse", "drop"):
+            raise BadInput(f"unnamed is refuse or drop, not {self.unnamed!r}")
         if self.words:
             object.__setattr__(self, "shows", frozenset({"images", "labels", "descriptions"}))
 
@@ -92,7 +97,12 @@ class Pairs(Rule):
             yield rows, grid.pairs[classes]
 
     def usable(self) -> np.ndarray:
-        return np.flatnonzero(self.grid.members.sizes >= self.shots + self.queries)
+        grid = self.grid
+        enough = grid.members.sizes >= self.shots + self.queries
+        if self.words and self.unnamed == "drop":
+            for axis in range(2):
+                enough &= _vectors(self.words).known(grid.names[axis])[grid.pairs[:, axis]]
+        return np.flatnonzero(enough)
 
     def check(self) -> None:
         grid, usable, n = self.grid, self.usable(), self.primitives
@@ -106,7 +116,7 @@ class Pairs(Rule):
                 f"(the largest pairs have {', '.join(map(str, largest[:n]))} images)"
             )
         self._draw(0, np.arange(1), np.asarray(usable))
-        if self.words:
+        if self.words and self.unnamed == "refuse":
             for axis in range(2):
                 _vectors(self.words).of(grid.names[axis])
 
@@ -188,7 +198,7 @@ class Pairs(Rule):
         bounds = np.searchsorted(owner, np.arange(len(numbers) + 1))
         seeds = (random.words(seed, "learner", numbers, 1)[:, 0] >> np.uint64(1)).tolist()
         order = random.words(seed, "order", numbers, 2 * n * n * each)
-        vectors = _descriptions(self.part, self.words) if self.words else None
+        vectors = _descriptions(self) if self.words else None
         labels = np.repeat(cell[:, None], each, 1)
         out = []
         for i, number in enumerate(numbers.tolist()):
@@ -322,9 +332,16 @@ def _vectors(path: str) -> WordVectors:
     return _read_vectors(str(path), stamp)
 
 
-def _descriptions(part: Part, path: str) -> tuple[np.ndarray, np.ndarray]:
-    vectors, kept = _vectors(path), part.__dict__.setdefault("_words", {})
-    if vectors.id not in kept:
-        grid = Grid.of(part)
-        kept[vectors.id] = (vectors.of(grid.names[0]), vectors.of(grid.names[1]))
-    return kept[vectors.id]
+def _descriptions(rule: Pairs) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors of all primitives of a rule's part, one matrix an axis; zeros for dropped ones, which are never drawn."""
+    vectors, kept = _vectors(rule.words), rule.part.__dict__.setdefault("_words", {})
+    key = (vectors.id, rule.unnamed)
+    if key not in kept:
+        out = []
+        for names in rule.grid.names:
+            known = vectors.known(names) if rule.unnamed == "drop" else np.ones(len(names), dtype=bool)
+            matrix = np.zeros((len(names), vectors.dim), dtype=np.float32)
+            matrix[known] = vectors.of([n for n, k in zip(names, known, strict=True) if k])
+            out.append(matrix)
+        kept[key] = (out[0], out[1])
+    return kept[key]

@@ -19,7 +19,9 @@ def described(b: Batch, width: int) -> Tensor:
     for i in range(len(b.n)):
         own = b.descriptions[i] if b.descriptions is not None else None
         if own is None:
-            raise Mismatch("this method needs descriptions, which the task does not show; give the rule pairs words=FILE")
+            raise Mismatch(
+                "this method needs descriptions, which the task does not show; give the rule pairs words=FILE"
+            )
         if own[0].shape[1] != width:
             raise Mismatch(
                 f"the task's descriptions have {own[0].shape[1]} numbers, the method learned from {width}; use the same vectors"

@@ -89,7 +89,7 @@ class Pairwise:
 
     def meta_fit(
         self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> Learner:
+    ) -> Any:
         for rule in (train, valid):
             if rule is not None and rule.axes != 2:
                 raise Mismatch(
@@ -151,15 +151,15 @@ def _axis(m: nn.ModuleDict, axis: int, backbone: nn.Module | None = None) -> nn.
 class LiftedGradient(Pairwise):
     """The same for MAML and its kin: two last layers on one backbone, adapted together."""
 
-    def untrained(
-        self, shape: tuple[int, ...], n_classes: Any = 2, compute: Compute | None = None
-    ) -> GradientLearner:
+    def untrained(self, shape: tuple[int, ...], n_classes: Any = 2, compute: Compute | None = None) -> GradientLearner:
         method: Any = self
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(method.schedule.seed)
             backbone = build_net(method.net, tuple(shape), method.schedule.seed)
             last = nn.ModuleList([nn.Linear(backbone.width, method.ways) for _ in range(2)])
-        return self.learner(method, nn.ModuleDict({"backbone": backbone, "last": last}), tuple(shape), compute or Compute())
+        return self.learner(
+            method, nn.ModuleDict({"backbone": backbone, "last": last}), tuple(shape), compute or Compute()
+        )
 
     learner: ClassVar[type[GradientLearner]]
 
@@ -173,7 +173,7 @@ class TwoLayers:
         return support.shape
 
     def initial(self, ways: Any) -> State:
-        params = {f"backbone.{k}": v for k, v in self.modules["backbone"].named_parameters()}
+        params: State = {f"backbone.{k}": v for k, v in self.modules["backbone"].named_parameters()}
         for axis, n in enumerate(ways):
             layer: Any = self.modules["last"][axis]  # type: ignore[index]
             params[f"last.{axis}.weight"], params[f"last.{axis}.bias"] = rows(layer, n)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -41,7 +41,7 @@ class PerTask(Pairwise, Embedded):
     rate: float = 1e-3
     weight_decay: float = 5e-4
 
-    trains: ClassVar = "batches"
+    trains: ClassVar[Literal["tasks", "batches", "no"]] = "batches"
 
     @property
     def together(self) -> int:  # type: ignore[override]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from handful.methods.batch import Batch
 from handful.methods.compositional.describe import SHOWN, described
 from handful.methods.compositional.lifted import Lifted
-from handful.methods.contract import Learner
 from handful.methods.embedded import Embedded
 from handful.methods.heads import squared_distances
 from handful.nets.compute import Compute
@@ -129,7 +128,7 @@ class RefinedProtoNetWords(Lifted, DescriptionMixing):
 
     def meta_fit(
         self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> Learner:
+    ) -> Any:
         if train is not None and not self.width and train.axes == 2:
             shown = train.draw(0, 0).descriptions
             if shown is not None:

@@ -174,9 +174,7 @@ class Moved:
     decouple: Transform
 
     @classmethod
-    def of(
-        cls, f: Tensor, own: Tensor, n: Tensor, used: Tensor, couple: Transform, decouple: Transform
-    ) -> Moved:
+    def of(cls, f: Tensor, own: Tensor, n: Tensor, used: Tensor, couple: Transform, decouple: Transform) -> Moved:
         here = f[:, :, None]
         plus, minus = couple(here, None), decouple(here, None)
         index = torch.arange(plus.shape[2], device=f.device)

@@ -25,7 +25,7 @@ class Kernel(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class CDKT(Embedded):
-    """Conditional deep kernel transfer (Ke, Cao, Ling, Zhou, "Revisiting logistic-softmax likelihood in Bayesian
+    """CDKT (Ke, Cao, Ling, Zhou, "Revisiting logistic-softmax likelihood in Bayesian
     meta-learning for few-shot classification", NeurIPS 2023), trained by the evidence bound (CDKT + ML).
 
     Each class has a Gaussian process f_c over the features with kernel scale · cos; p(y=c | f) = σ(f_c/τ) / Σ_k σ(f_k/τ).
@@ -35,7 +35,7 @@ class CDKT(Embedded):
     Parameters
     ----------
     temperature
-        τ; 1 in the paper's first setting, 0.2 here, where random features otherwise give nearly flat answers.
+        τ; 1 in the public code's examples, 0.2 here, where random features otherwise give nearly flat answers.
     scale
         Where the kernel's scale starts.
     steps, test_steps

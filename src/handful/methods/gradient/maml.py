@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from handful.methods.contract import Learner, Method, Predictor
 from handful.methods.pieces.support_norm import known_first, use_support_norm
 from handful.methods.schedule import Schedule
 from handful.methods.training import Drawn, run
+from handful.nets import Backbone
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
 from handful.nets.weights import load_state
@@ -127,6 +128,10 @@ class GradientLearner(Learner):
     def state(self) -> State:
         return self.modules.state_dict()
 
+    @property
+    def backbone(self) -> Backbone:
+        return cast(Backbone, self.modules["backbone"])
+
     def ways(self, support: Support) -> Any:
         """What `initial` needs to know of a task: its number of classes."""
         return support.n_classes
@@ -174,14 +179,15 @@ class GradientLearner(Learner):
         data = []
         for t in tasks:
             both = torch.from_numpy(np.concatenate([t.support.images, t.query.images])).to(device)
-            both = self.modules["backbone"].normalise(augment(both, self.method.schedule.augment, generator))
+            both = self.backbone.normalise(augment(both, self.method.schedule.augment, generator))
             n = len(t.support)
             data.append(
                 (both[:n], _on(t.support.labels, device), both[n:], _on(t.labels, device), self.ways(t.support))
             )
         alike = len({(d[0].shape, d[2].shape, d[4]) for d in data}) == 1
         if torch.device(device).type == "cuda" and alike:
-            return self.vmapped_loss(*(torch.stack([d[i] for d in data]) for i in range(4)), ways=data[0][4])
+            x, y, q, qy = (torch.stack([d[i] for d in data]) for i in range(4))
+            return self.vmapped_loss(x, y, q, qy, ways=data[0][4])
         return torch.stack([self.task_loss(*d) for d in data]).mean()
 
     def vmapped_loss(self, x: Tensor, y: Tensor, q: Tensor, qy: Tensor, ways: Any) -> Tensor:
@@ -212,7 +218,7 @@ class GradientLearner(Learner):
     def fit(self, support: Support) -> GradientPredictor:
         with self.compute.here() as device, torch.enable_grad():
             images = torch.from_numpy(np.array(support.images)).to(device)
-            x = self.modules["backbone"].normalise(images)
+            x = self.backbone.normalise(images)
             params = {k: v.detach().requires_grad_() for k, v in self.initial(self.ways(support)).items()}
             params = self.adapt(params, x, _on(support.labels, device), self.method.test_steps, False)
             return GradientPredictor(self, {k: v.detach() for k, v in params.items()}, x)
@@ -228,7 +234,7 @@ class GradientPredictor(Predictor):
         with learner.compute.here() as device, torch.no_grad():
             for start in range(0, len(query), batch):
                 images = torch.from_numpy(np.array(query.images[start : start + batch])).to(device)
-                x = learner.modules["backbone"].normalise(images)  # type: ignore[operator]
+                x = learner.backbone.normalise(images)
                 out.append(learner.query_logits(self.params, self.support, x).float().cpu())
         return torch.cat(out).numpy()
 

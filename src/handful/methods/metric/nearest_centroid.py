@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from handful.methods.metric.protonet import ProtoNet
 
@@ -18,5 +18,5 @@ class NearestCentroid(ProtoNet):
     net: str = "pixels"
 
     name: ClassVar[str] = "nearest-centroid"
-    trains: ClassVar = "no"
+    trains: ClassVar[Literal["tasks", "batches", "no"]] = "no"
     learning: ClassVar[str] = ""

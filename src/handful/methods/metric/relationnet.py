@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -97,7 +98,7 @@ class Relation(nn.Module):
             nn.ReLU(),
             nn.MaxPool2d(2, ceil_mode=True),
         )
-        side = -(-(-(-height // 2)) // 2) * -(-(-(-width // 2)) // 2)
+        side = math.ceil(math.ceil(height / 2) / 2) * math.ceil(math.ceil(width / 2) / 2)
         self.last = nn.Sequential(nn.Linear(filters * side, hidden), nn.ReLU(), nn.Linear(hidden, 1))
 
     def forward(self, classes: Tensor, queries: Tensor, c: Tensor, q: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,7 +26,8 @@ def described_features(source: Collection, steps: int, seed: int) -> Collection:
     first, second = source.card.labels
     pairs = train.select(first, second).unique(maintain_order=True).rows()
     order = np.argsort(random.words(seed, "held-out", np.asarray([0]), len(pairs))[0])
-    kept, held = set(pairs), set()
+    kept: set[tuple[Any, ...]] = set(pairs)
+    held: set[tuple[Any, ...]] = set()
     for i in order:
         a, b = pairs[i]
         rest = kept - {(a, b)}
@@ -37,7 +39,8 @@ def described_features(source: Collection, steps: int, seed: int) -> Collection:
     chosen = Collection(card, train.drop("row").with_columns(split=pl.Series(split)), source.read(rows))
     rule = NWay(chosen.train, 5, 1, 1)
     options = {"net": "conv4:pool=1", "schedule": {"steps": steps, "seed": seed, "rate": 3e-3}}
-    backbone = make("baseline", **options).meta_fit(rule).backbone
+    learner = make("baseline", **options).meta_fit(rule)
+    backbone = learner.backbone  # type: ignore[attr-defined]
     features = embed_rows(backbone, chosen, np.arange(len(chosen)), Compute())
     name = hashlib.sha256((source.id + weights_hash(backbone)).encode()).hexdigest()
     card = dataclasses.replace(card, kind="features", shape=(features.shape[1],), hash=name, context=None)

@@ -22,7 +22,7 @@ def pairs(seed: int, steps: int) -> Section:
         ("refined-ProtoNet", "refined-protonet"),
     ):
         learner = make(name, schedule=schedule).meta_fit(train)
-        runs[label] = evaluate(learner, test, n=128, seed=seed, repeats=2)
+        runs[label] = evaluate(learner, test, n=48, seed=seed, repeats=5)
     groups = {
         "seen pairs": [percent(r.estimate("seen")) for r in runs.values()],
         "unseen pairs": [percent(r.estimate("unseen")) for r in runs.values()],

@@ -18,3 +18,8 @@ SECTIONS: dict[str, Callable[[int, int], Section]] = {
     "pairs never seen together": pairs,
     "from descriptions alone": zero_shot,
 }
+
+
+def run_section(options: tuple[int, int], name: str) -> tuple[str, Section]:
+    """One section by name, as a worker process calls it."""
+    return name, SECTIONS[name](*options)

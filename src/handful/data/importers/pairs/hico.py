@@ -48,7 +48,10 @@ class Hico:
         try:
             actions = [(str(a.vname), str(a.nname)) for a in np.atleast_1d(annotation["list_action"])]
             halves = {
-                part: ([str(n) for n in np.atleast_1d(annotation[f"list_{part}"])], np.asarray(annotation[f"anno_{part}"]))
+                part: (
+                    [str(n) for n in np.atleast_1d(annotation[f"list_{part}"])],
+                    np.asarray(annotation[f"anno_{part}"]),
+                )
                 for part in ("train", "test")
                 if f"list_{part}" in annotation
             }
@@ -88,6 +91,6 @@ def _mat(source: Source, file: str) -> dict[str, Any]:
     from scipy.io import loadmat
 
     try:
-        return loadmat(io.BytesIO(source.read(file)), squeeze_me=True, struct_as_record=False)
+        return loadmat(io.BytesIO(source.read(file)), squeeze_me=True, struct_as_record=False)  # type: ignore[arg-type]
     except (ValueError, NotImplementedError, TypeError, OSError) as error:
         raise BadInput(f"{source.where(file)} is not a MATLAB 5-7 file ({error}); fetch it again") from error
