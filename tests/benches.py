@@ -71,7 +71,7 @@ def vectors() -> str:
     rng = np.random.default_rng(1)
     path = Path(tempfile.mkdtemp(prefix="handful-words-")) / "vectors.txt"
     words = [f"{kind}{i:02d}" for kind in "cs" for i in range(16)]
-    path.write_text("".join(f"{w} {' '.join(f'{x:.4f}' for x in rng.normal(size=6))}\n" for w in words))
+    path.write_text("".join(f"{w} {' '.join(f'{x:.4f}' for x in rng.normal(size=300))}\n" for w in words))
     return str(path)
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from .grids import full, grid
 from torch import nn
 
 from handful.errors import Mismatch
@@ -24,6 +23,8 @@ from handful.methods.schedule import Schedule
 from handful.nets.graph import GraphConvolution, pair_graph, propagate, row_normalised
 from handful.tasks.nway import NWay
 from handful.tasks.pairs import Pairs
+
+from .grids import full, grid
 
 
 def tasks(shapes=((2, 3), (3, 3)), width=4, seed=0, words=0) -> Batch:

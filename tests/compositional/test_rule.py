@@ -7,11 +7,12 @@ from collections import Counter
 import numpy as np
 import pytest
 from scipy import stats
-from .grids import full, grid, sparse
 
 from handful.errors import BadInput, Infeasible
 from handful.tasks.make import make_rule
 from handful.tasks.pairs import Pairs, references
+
+from .grids import full, grid, sparse
 
 
 @pytest.fixture(scope="module")
