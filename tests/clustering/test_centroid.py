@@ -186,21 +186,21 @@ class MajorityBit(Clusterer):
 @pytest.mark.parametrize("dimensions, value", [(3, 0.75), (11, 0.62), (101, 0.54)])
 def test_with_a_random_bit_the_majority_gets_its_share(dimensions, value):
     assert majority_accuracy(dimensions) == pytest.approx(value, abs=0.005)
-    part = vectors(dimensions, 3000).whole
+    part = vectors(dimensions, 800).whole
     rule = Clustering(of=Bits(part, support_size=400, queries=100))
-    run = hf.evaluate(MajorityBit().untrained((dimensions,)), rule, n=600)
+    run = hf.evaluate(MajorityBit().untrained((dimensions,)), rule, n=400)
     estimate = run.estimate("unsupervised")
     assert abs(estimate.value - majority_accuracy(dimensions)) < max(0.008, 2 * estimate.half)
-    few = hf.evaluate(MajorityBit().untrained((dimensions,)), Clustering(of=Bits(part)), n=600).estimate("unsupervised")
+    few = hf.evaluate(MajorityBit().untrained((dimensions,)), Clustering(of=Bits(part)), n=400).estimate("unsupervised")
     assert 0.5 - 2 * few.half < few.value < majority_accuracy(dimensions) + 2 * few.half
 
 
 def _trained_on_bits(dimensions: int, dimension: int) -> tuple[float, float]:
-    c = vectors(dimensions, 2000)
-    options = {"net": "mlp:hidden=0,out=8", "schedule.steps": 400, "schedule.rate": 0.01, "schedule.tasks": 4}
+    c = vectors(dimensions, 600)
+    options = {"net": "mlp:hidden=0,out=8", "schedule.steps": 200, "schedule.rate": 0.02, "schedule.tasks": 4}
     train, test = Bits(c.train, dimension=dimension), Bits(c.test, dimension=dimension)
-    unsupervised = hf.evaluate(make("centroid", **options).meta_fit(train), Clustering(of=test), n=400).frame
-    supervised = hf.evaluate(make("protonet", **options).meta_fit(train), test, n=400).frame
+    unsupervised = hf.evaluate(make("centroid", **options).meta_fit(train), Clustering(of=test), n=300).frame
+    supervised = hf.evaluate(make("protonet", **options).meta_fit(train), test, n=300).frame
     value = cscc(unsupervised["unsupervised"].to_numpy(), supervised["accuracy"].to_numpy()).value
     return float(unsupervised["unsupervised"].mean()), value
 

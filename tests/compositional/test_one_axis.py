@@ -11,7 +11,6 @@ from handful.methods.contract import make
 from handful.methods.gradient.anil import ANIL
 from handful.methods.gradient.maml import MAML
 from handful.methods.metric.relationnet import Relation, RelationNet
-from handful.methods.schedule import Schedule
 from handful.tasks.nway import NWay
 
 
@@ -83,12 +82,19 @@ def test_anil_is_maml_with_a_frozen_inner_backbone(patches):
             return [n for n in names if n.startswith("last")]
 
     rule = NWay(patches.test, 3, 2, 2)
-    task = rule.read(rule.draw(0, 0))
-    options = {"net": "conv4:filters=4", "inner_steps": 2, "test_steps": 2, "schedule": Schedule(steps=2, tasks=2)}
-    fast, slow = ANIL(**options).meta_fit(rule), Slow(**options).meta_fit(rule)
-    for a, b in zip(fast.state().values(), slow.state().values(), strict=True):
-        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
-    got, wanted = (x.fit(task.support).predict(task.query) for x in (fast, slow))
+    two = [rule.read(e) for e in rule.draw_block(0, 0, 2)]
+    options = {"net": "conv4:filters=4", "inner_steps": 2, "test_steps": 2}
+    learners = [cls(**options).untrained((16, 16, 3)) for cls in (ANIL, Slow)]
+    # Gradients, not trained weights: Adam blows rounding up where a gradient is zero (a bias before batch norm).
+    grads = []
+    for learner in learners:
+        learner.modules.train()
+        learner.outer_loss(two, torch.Generator().manual_seed(0)).backward()
+        grads.append({n: p.grad for n, p in learner.modules.named_parameters()})
+        learner.modules.eval()
+    for name, value in grads[0].items():
+        torch.testing.assert_close(value, grads[1][name], atol=1e-5, rtol=1e-3)
+    got, wanted = (x.fit(two[0].support).predict(two[0].query) for x in learners)
     np.testing.assert_allclose(got, wanted, atol=1e-4)
 
 

@@ -94,6 +94,8 @@ def jackknife(column: str, values: np.ndarray, level: float = 0.95) -> Estimate:
         return Estimate(value, float("nan"), float("nan"), "tasks", n)
     without = (values.sum(0) - values) / (n - 1)
     each = np.asarray([_of_means(column, means) for means in without])
+    if not np.isfinite(each).all():
+        return Estimate(value, float("nan"), float("nan"), "tasks", n)
     half = float(stats.t.ppf((1 + level) / 2, n - 1) * np.sqrt((n - 1) / n * np.square(each - each.mean()).sum()))
     return Estimate(value, value - half, value + half, "tasks", n)
 
