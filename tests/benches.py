@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from conftest import blobs
 from handful import registry
 from handful.data.collection import Card, Collection, as_table
 from handful.methods.contract import Method, make
 from handful.methods.schedule import Schedule
 from handful.tasks import AnyWay, NWay
 from handful.tasks.rule import Rule
+from patterns import blobs
 
 
 @cache

@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from conftest import blobs
 from handful.data.store import open_packed
 from handful.errors import BadInput, Mismatch
 from handful.methods import make
@@ -22,6 +21,7 @@ from handful.methods.embedded import EmbeddedLearner
 from handful.runs import Run, evaluate
 from handful.runs.evaluate import Job, one_by_one
 from handful.tasks import AnyWay, NWay
+from patterns import blobs
 
 
 @pytest.fixture(scope="module")

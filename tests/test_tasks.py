@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from conftest import blobs
 from handful.errors import BadInput, Infeasible, Mismatch
 from handful.tasks import AnyWay, NWay, Support, random
 from handful.tasks.files import read_episodes, write_episodes
 from handful.tasks.make import make_rule, parse_range
+from patterns import blobs
 
 
 def test_choose_is_uniform_over_ordered_samples():

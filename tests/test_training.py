@@ -29,7 +29,7 @@ def rules():
 
 @pytest.mark.parametrize("name", ["protonet", "matchingnet", "baseline", "baseline++", "maml", "fo-maml"])
 def test_a_trained_learner_beats_itself_untrained_on_the_same_tasks(name):
-    from conftest import blobs
+    from patterns import blobs
 
     hard = blobs(n_classes=40, each=24, noise=170, seed=3)
     train, test = NWay(hard.train, 4, 2, 4), NWay(hard.test, 4, 1, 5)

@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import QUICK, SMALL, Arena, needs_walls, source
 from handful.challenge.job import descendants, resident
+
+from .conftest import QUICK, SMALL, Arena, needs_walls, source
 
 pytestmark = needs_walls
 
@@ -713,8 +714,9 @@ def memoriser(use: bool) -> str:
 
 def test_a_memorising_submission_gains_nothing_and_gains_much_without_isolation(tmp_path, train):
     """Patterns drowned in noise: the learner alone is weak, and a memory of earlier supports would know every image."""
-    from conftest import blobs
     from handful.challenge.evaluate import ArraySource, Plan, evaluate
+
+    from .conftest import blobs
 
     weak = {"weak": blobs(5, classes=6, each=16, size=4, noise=160)}
     tasks = ArraySource(weak, ways=(4, 6), shots=(6, 8), queries=8)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import needs_walls
 from handful.challenge.baselines import NAMES, baseline
 from handful.errors import BadInput
 from handful.methods.batch import pad
@@ -19,6 +18,8 @@ from handful.methods.metadl.scratch import TrainFromScratch
 from handful.methods.schedule import Schedule
 from handful.tasks.anyway import AnyWay
 from handful.tasks.episode import Query
+
+from .conftest import needs_walls
 
 
 def batch_of(random: torch.Generator, ways: list[int], shots: list[int]):
@@ -193,10 +194,11 @@ SMALL_OPTIONS = {
 @needs_walls
 @pytest.mark.parametrize("name", NAMES)
 def test_a_packed_baseline_runs_behind_the_wall(name, tmp_path, sets, train, hidden):
-    from conftest import QUICK, SMALL
     from handful.challenge.archive import root_of, unpack
     from handful.challenge.evaluate import Plan, evaluate
     from handful.challenge.packing import pack_method
+
+    from .conftest import QUICK, SMALL
 
     few = {"schedule.steps": 2, "schedule.validate_every": 0}
     method, _ = baseline(name, net="conv4", **SMALL_OPTIONS.get(name, few))

@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from conftest import needs_walls, source
+from .conftest import needs_walls, source
 
 pytest.importorskip("fastapi", reason="needs handful[serve]")
-from test_service import collection, root  # noqa: F401
-
 from handful.cli import main
+
+from .test_service import collection, root  # noqa: F401
 
 
 def handful(*arguments: object) -> int:

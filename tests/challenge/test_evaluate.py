@@ -10,12 +10,13 @@ import sys
 import numpy as np
 import pytest
 
-from conftest import SMALL, needs_walls, source
 from handful.challenge import sandbox, seeds
 from handful.challenge.evaluate import ArraySource, Plan, disguise, interleave
 from handful.challenge.failures import Failure, clean_text, tell
 from handful.challenge.protocol import BadFrame, Frame, Kind, Stage, Status, check_answer
 from handful.errors import BadInput, Missing
+
+from .conftest import SMALL, needs_walls, source
 
 KIT = '''
 """A submission as the starting kit lays it out: helpers beside it, pickled weights, seeds set on import."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("fastapi", reason="needs handful[serve]")
-from test_service import PASSWORD, Site, archive, enter, root, token  # noqa: F401
+from .test_service import PASSWORD, Site, archive, enter, root, token  # noqa: F401
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(

@@ -82,14 +82,14 @@ def check(rows: list[Submission], state: Path, killed: int) -> None:
 
 def stress(url: str, tmp_path: Path, middle=None) -> None:
     database = fill(url, tmp_path)
-    workers = [start(url, tmp_path, tmp_path), start(url, tmp_path, tmp_path)]
+    # The first worker is slow, so that it is sure to hold a lease when it is killed.
+    victim = start(url, tmp_path, tmp_path, seconds=600)
+    workers = [victim]
     try:
+        while not any(row.status == "running" for row in statuses(database)):
+            time.sleep(0.05)
+        workers.append(start(url, tmp_path, tmp_path))
         wait(database, 10)
-        victim = workers[0]
-        taken = {row.worker.split("#")[0] for row in statuses(database) if row.status == "running"}
-        # Kill it while it holds a lease.
-        while not any(f"-{victim.pid}-" in name for name in taken):
-            taken = {row.worker.split("#")[0] for row in statuses(database) if row.status == "running"}
         victim.send_signal(signal.SIGKILL)
         victim.wait()
         if middle is not None:

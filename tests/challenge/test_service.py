@@ -11,7 +11,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from conftest import source
+from .conftest import source
 
 pytest.importorskip("fastapi", reason="needs handful[serve]")
 from fastapi.testclient import TestClient
@@ -31,7 +31,7 @@ PASSWORD = "correct horse battery"
 
 
 def collection(seed: int, names: tuple[str, ...], size: int = 16) -> Collection:
-    from conftest import blobs
+    from .conftest import blobs
 
     parts = [blobs(seed + i, classes=6, each=12, size=size) for i in range(len(names))]
     table = as_table(

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from conftest import blobs
 from handful.data.check import check, check_collection
 from handful.data.collection import Card, Collection, as_table
 from handful.data.stats import heat_map, save_figure, stats
 from handful.errors import BadInput
+from patterns import blobs
 
 from .conftest import class_files, encoded, handful, noise, photo
 

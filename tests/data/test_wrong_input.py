@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from conftest import blobs
 from handful.data.store import open_packed, seal
 from handful.errors import BadInput
+from patterns import blobs
 
 from .conftest import class_files, encoded, handful, noise, photo
 

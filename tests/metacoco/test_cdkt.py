@@ -9,13 +9,13 @@ import pytest
 import torch
 from scipy.special import digamma, expit
 
-from conftest import blobs
 from handful.errors import BadInput
 from handful.methods.batch import pad
 from handful.methods.contract import make
 from handful.methods.gradient.cdkt import mean_field
 from handful.runs.evaluate import evaluate
 from handful.tasks.nway import NWay
+from patterns import blobs
 
 
 def problem(n: int = 12, ways: int = 3, seed: int = 0):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from conftest import blobs
 from handful.errors import BadInput
 from handful.methods.contract import make
 from handful.report.metacoco import metacoco_figures
+from patterns import blobs
 
 
 def test_all_figures_are_drawn_and_what_cannot_be_is_said(tmp_path):

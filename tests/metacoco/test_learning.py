@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from conftest import blobs
 from handful.methods.contract import load, make
 from handful.runs.evaluate import evaluate
 from handful.tasks.nway import NWay
+from patterns import blobs
 
 PLAIN = {"steps": 100, "batch": 32, "augment": (), "milestones": ()}
 PRE = {"steps": 70, "batch": 32, "augment": ()}

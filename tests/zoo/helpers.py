@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from conftest import blobs
 from handful.data.collection import Collection
 from handful.methods.batch import Batch, pad
 from handful.methods.embedded import Embedded
 from handful.metrics.compare import Comparison, paired
 from handful.runs.evaluate import evaluate
 from handful.tasks.nway import NWay
+from patterns import blobs
 
 WORLD = blobs(n_classes=30, each=30, size=32, noise=90.0, seed=3)
 NOISY = blobs(n_classes=30, each=30, size=32, noise=200.0, seed=3)

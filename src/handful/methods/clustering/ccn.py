@@ -52,7 +52,8 @@ class CCN(Embedded):
         The clustering network's outputs; 0 for the number of classes that the task tells. With more (the papers use 100
         where the number is unknown) only the task's number of clusters with most images can be matched.
     adapt
-        The similarity network's batch norm takes its statistics from the task's images, as in the public code.
+        The similarity network's batch norm takes its statistics from the task's images, as in the public code; the papers
+        do not say so. It needs tasks with about as many classes as the training tasks have.
 
     Notes
     -----
@@ -70,7 +71,7 @@ class CCN(Embedded):
     rate: float = 1e-3
     crop: bool = True
     clusters: int = 0
-    adapt: bool = True
+    adapt: bool = False
     schedule: Schedule = field(default=Schedule(steps=9600, milestones=(5760, 7680), augment=("crop",), select="last"))
 
     name: ClassVar[str] = "ccn"
