@@ -68,9 +68,9 @@ def main() -> None:
     steps = args.steps or plan_steps(train, compute, args.minutes, args.out / "steps.json")
     centroid = CentroidNet(train_conditional=args.conditional, center=args.center)
     learner, spent = trained("centroid", centroid, steps, train, compute, args.out)
-    times = {"Centroid Networks": (steps, spent)}
+    times = {"Centroid Networks": (learner.method.schedule.steps, spent)}
     protonet, spent = trained("protonet", ProtoNet(), max(1, steps // 2), train, compute, args.out)
-    times["ProtoNet"] = (max(1, steps // 2), spent)
+    times["ProtoNet"] = (protonet.method.schedule.steps, spent)
     rows: list[dict[str, str]] = []
     numbers: dict[str, dict[str, float]] = {}
     for ways in WAYS[args.data]:
@@ -172,7 +172,7 @@ def fewer(args, steps, method, train, images, compute, times) -> list[str]:
         n = max(1, steps // part)
         name = "centroid" if part == 1 else f"centroid-{part}th"
         learner, seconds = trained(name, method, n, train, compute, args.out)
-        cells = [f"{n:,}", f"{seconds / 60:.1f}"]
+        cells = [f"{learner.method.schedule.steps:,}", f"{seconds / 60:.1f}"]
         for ways in WAYS[args.data]:
             rule = Clustering(of=hf.tasks.NWay(images.test, ways=ways, shots=5, queries=15))
             run = hf.evaluate(

@@ -28,7 +28,7 @@ def few_shot(seed: int, steps: int) -> Section:
     runs: dict[str, Run] = {}
     for label, method in methods.items():
         learner = method.meta_fit(train)
-        runs[label] = evaluate(learner, test, n=256, seed=seed)
+        runs[label] = evaluate(learner, test, n=192, seed=seed)
         if label == "ProtoNet":
             shown = learner
     episode = NWay(source.test, 5, 1, 4).draw(seed, 3)
