@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from pathlib import Path
 
 import networkx as nx
@@ -169,11 +168,9 @@ def test_wordnet_has_its_published_size(nouns: Taxonomy) -> None:
     assert "n02374149" in nouns.lowest_common_ancestors("n02391049", "n02374451")
 
 
-def test_it_loads_from_cache_in_under_fifty_milliseconds(nouns: Taxonomy, tmp_path: Path) -> None:
-    file = nouns.save(tmp_path / "nouns.npz")
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        Taxonomy.load(file)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.05
+def test_it_comes_back_from_its_cache_the_same(nouns: Taxonomy, tmp_path: Path) -> None:
+    again = Taxonomy.load(nouns.save(tmp_path / "nouns.npz"))
+    assert len(again) == len(nouns)
+    assert again.lowest_common_ancestors("n02391049", "n02374451") == nouns.lowest_common_ancestors(
+        "n02391049", "n02374451"
+    )
