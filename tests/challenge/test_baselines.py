@@ -206,11 +206,58 @@ def test_a_packed_baseline_runs_behind_the_wall(name, tmp_path, sets, train, hid
     packed = pack_method(method, tmp_path / "s.zip", **tasks)
     folder = root_of(unpack(packed, tmp_path / "code").folder)
     times = dataclasses.replace(QUICK, load=120, train=300, fit=120, predict=120, total=900)
-    limits = dataclasses.replace(SMALL, memory_bytes=3 << 30, saved_bytes=200 << 20, tmp_bytes=300 << 20)
+    limits = dataclasses.replace(
+        SMALL, memory_bytes=3 << 30, saved_bytes=200 << 20, tmp_bytes=300 << 20, file_bytes=200 << 20
+    )
     plan = Plan(tasks_per_dataset=1, secret=b"s", times=times, limits=limits, warm=())
     result = evaluate(folder, train, hidden, plan, tmp_path / "work")
     assert result.failure is None, (result.failure, result.failure and result.failure.log)
     assert len(result.rows) == 3 and np.isfinite(result.score)
+
+
+@needs_walls
+@pytest.mark.parametrize("name", ["protonet", "metadelta++"])
+def test_a_pre_trained_resnet18_goes_in_the_archive_and_is_what_the_learner_starts_from(
+    name, tmp_path, sets, train, hidden
+):
+    import json
+
+    from safetensors.torch import load_file, save_file
+    from typer.testing import CliRunner
+
+    from handful.challenge.archive import root_of, unpack
+    from handful.challenge.evaluate import Plan, evaluate
+    from handful.cli import app
+    from handful.nets import build
+
+    from .conftest import QUICK, SMALL
+
+    weights = {k: v.contiguous() for k, v in build("resnet18", (16, 16, 3)).state_dict().items()}
+    weights["conv1.weight"] = torch.full_like(weights["conv1.weight"], 0.125)
+    save_file(weights, tmp_path / "backbone.safetensors")
+    few = SMALL_OPTIONS.get(name, {"schedule.steps": 1, "schedule.validate_every": 0, "schedule.rate": 1e-12})
+    settings = [part for key, value in few.items() for part in ("-s", f"{key}={value}")]
+    command = ["challenge", "pack", name, str(tmp_path / "s.zip"), "--baseline"]
+    done = CliRunner().invoke(app, [*command, "--weights", str(tmp_path / "backbone.safetensors"), *settings])
+    assert done.exit_code == 0, done.output
+    folder = root_of(unpack(tmp_path / "s.zip", tmp_path / "code").folder)
+    facts = json.loads((folder / "method.json").read_text())
+    assert facts["options"]["net"] == "resnet18:weights={archive}/backbone.safetensors"
+    if name == "metadelta++":
+        assert facts["options"]["frozen"] == ["conv1", "bn1", "layer1", "layer2"]
+    facts |= {"train": {"ways": 5, "shots": 2, "queries": 2}, "valid": {"ways": 5, "shots": 2, "queries": 2}}
+    (folder / "method.json").write_text(json.dumps(facts))
+    (folder / "config.json").write_text(json.dumps({"train_data_format": "batch", "validation_datasets": 0}))
+    times = dataclasses.replace(QUICK, load=120, train=300, fit=120, predict=120, total=900)
+    limits = dataclasses.replace(
+        SMALL, memory_bytes=3 << 30, saved_bytes=200 << 20, tmp_bytes=300 << 20, file_bytes=200 << 20
+    )
+    plan = Plan(tasks_per_dataset=1, secret=b"s", times=times, limits=limits, warm=())
+    result = evaluate(folder, train, hidden, plan, tmp_path / "work")
+    assert result.failure is None, (result.failure, result.failure and result.failure.log)
+    (saved,) = (tmp_path / "work").rglob("*.safetensors")
+    kept = {k: v for k, v in load_file(saved).items() if k.endswith("conv1.weight") and "layer" not in k}
+    assert kept and all(torch.allclose(v, torch.tensor(0.125), atol=1e-6) for v in kept.values())
 
 
 def test_what_needs_more_than_labelled_images_cannot_be_packed(tmp_path):

@@ -16,12 +16,12 @@ VALIDATION_DATASETS = 3
 
 
 def baseline(
-    name: str, *, net: str = "resnet18", within_domain: bool = False, **options: Any
+    name: str, *, net: str = "resnet18", pretrained: bool = False, within_domain: bool = False, **options: Any
 ) -> tuple[Method, dict[str, Any]]:
     """A baseline with the paper's hyper-parameters, and the tasks and held-out data sets it trains and validates with.
 
-    ``net`` is ``resnet18`` from random weights, or ``resnet18:weights=FILE`` for the free-style league; ``options`` change
-    anything else (``schedule.steps=100``).
+    ``net`` is ``resnet18`` from random weights, or ``resnet18:weights=FILE`` for the free-style league; ``pretrained`` says
+    that its weights will come with the archive. ``options`` change anything else (``schedule.steps=100``).
     """
     if name not in NAMES:
         raise BadInput(f"there is no baseline named {name!r}; {nearest(name, NAMES)}")
@@ -46,7 +46,7 @@ def baseline(
         # Every 50 batches on 50 tasks; gradients are added over ten batches a step.
         chosen |= {"seconds": size["seconds"], "schedule.batch": 64, "schedule.accumulate": 10}
         chosen |= {"schedule.validate_every": 5, "schedule.validate_tasks": 50}
-        if ":weights=" in net:
+        if pretrained or ":weights=" in net:
             chosen |= {"backbone_rate": 1e-4, "frozen": ("conv1", "bn1", "layer1", "layer2")}
     tasks: dict[str, Any] = {"train": {"ways": 5, "shots": 10, "queries": 20}}
     tasks["valid"] = {"ways": 5, "shots": 5, "queries": 5 if name == "metadelta++" else 20}

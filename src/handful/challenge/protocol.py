@@ -132,17 +132,16 @@ def answer_bytes(queries: int, ways: int) -> int:
     return 4 * queries * ways
 
 
-def read_exactly(fd: int, size: int) -> bytearray:
+def read_exactly(fd: int, size: int) -> memoryview:
     """Read ``size`` bytes from a blocking descriptor (the child's side)."""
-    data = bytearray(size)
-    view = memoryview(data)
+    view = memoryview(np.empty(size, np.uint8))
     done = 0
     while done < size:
         got = os.readv(fd, [view[done:]])
         if got == 0:
             raise EOFError("the evaluator closed the connection")
         done += got
-    return data
+    return view
 
 
 def write_all(fd: int, data: Any) -> None:

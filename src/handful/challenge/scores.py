@@ -14,6 +14,7 @@ from handful.challenge.evaluate import Row
 from handful.data.store import write_atomically
 from handful.errors import BadInput
 from handful.metrics.base import Estimate, mean_interval
+from handful.metrics.difficulty import difficulty as difficulty
 
 SCORE = "normalised"
 _SCHEMA = {
@@ -99,23 +100,6 @@ def write(frame: pl.DataFrame, folder: Path, seconds: float, title: str) -> dict
     page = results_page(frame, title)
     write_atomically(folder / "results.html", lambda t: t.write_text(page, encoding="utf-8"))
     return facts
-
-
-def difficulty(worst: Mapping[str, float], best: Mapping[str, float]) -> pl.DataFrame:
-    """Each data set's difficulty: worst baseline + modelling + intrinsic = 1 (metadl, section 4.3 and Figure 3).
-
-    Modelling difficulty is what separates the best baseline from the worst, intrinsic difficulty what the best one lacks.
-    """
-    if set(worst) != set(best):
-        odd = sorted(set(worst) ^ set(best))[0]
-        raise BadInput(f"data set {odd!r} has been scored for one baseline only; run both on the same data sets")
-    rows = [
-        {"dataset": name, "worst": worst[name], "modelling": best[name] - worst[name], "intrinsic": 1 - best[name]}
-        for name in sorted(worst)
-    ]
-    return pl.DataFrame(
-        rows, schema={"dataset": pl.String, "worst": pl.Float64, "modelling": pl.Float64, "intrinsic": pl.Float64}
-    )
 
 
 def average_ranks(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

@@ -205,7 +205,7 @@ def pack(
     chosen: Any = method
     more: dict[str, Any] = {}
     if baseline:
-        chosen, more = configured(method, within_domain=within, **options)
+        chosen, more = configured(method, pretrained=weights is not None, within_domain=within, **options)
         options = {}
         validation = validation or more.pop("validation_datasets", 0)
     more.pop("validation_datasets", None)

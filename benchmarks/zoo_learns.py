@@ -1,0 +1,177 @@
+"""Each method of the zoo learns: trained briefly on a small world, it beats itself untrained on the same tasks of new classes.
+
+    python benchmarks/zoo_learns.py [METHOD ...] [--times 4] [--tasks 200]
+
+A world of glyphs in many colours, drawing styles, sizes and places on plain ground; conv4 with 32 filters; 5-way 5-shot,
+5 queries a class. ``--times`` multiplies the steps of training. The interval is of the paired difference over tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import polars as pl
+import torch
+
+import handful as hf
+from handful.data.collection import Collection
+from handful.methods.contract import make
+from handful.metrics.base import Estimate
+from handful.report.tables import markdown
+from handful.runs.evaluate import evaluate
+from handful.tasks.nway import NWay
+
+TASKS: dict[str, Any] = {"schedule": {"steps": 50, "tasks": 2, "rate": 3e-3, "augment": ()}}
+BATCHES: dict[str, Any] = {
+    "schedule": {"steps": 80, "batch": 48, "optimiser": "adam", "rate": 3e-3, "augment": (), "milestones": ()}
+}
+PRE: dict[str, Any] = {**BATCHES["schedule"]}
+MAPS = 32
+
+
+def _tasks(**changes: Any) -> dict[str, Any]:
+    return {"schedule": {**TASKS["schedule"], **changes}}
+
+
+def _batches(**changes: Any) -> dict[str, Any]:
+    return {"schedule": {**BATCHES["schedule"], **changes}}
+
+
+def _staged(**changes: Any) -> dict[str, Any]:
+    return {**_tasks(steps=10), "pretrain": PRE, **changes}
+
+
+GRAPH = {"width": 32, "hidden": 32}
+INNER = {"inner_steps": 2, "test_steps": 3, "inner_rate": 0.3}
+
+# Options of each method; ``size`` is the images' side where it is not 16, ``styles`` the number of data sets.
+METHODS: dict[str, dict[str, Any]] = {
+    "baseline": {**BATCHES, "passes": 20},
+    "baseline++": {**BATCHES, "passes": 20},
+    "rfs-simple": BATCHES,
+    "neg-cosine": {**BATCHES, "passes": 20},
+    "skd-gen0": _batches(steps=40),
+    "frn": {**TASKS, "size": MAPS},
+    "lp-ft-fb": {**BATCHES, "probe_passes": 20, "tune_passes": 2, "task_batch": 0},
+    "linear": {**BATCHES, "steps": 40},
+    "cosine": {**BATCHES, "steps": 40},
+    "k-nn": BATCHES,
+    "contrastive": {**_tasks(steps=10), "pretrain": PRE},
+    "maml": {**_tasks(steps=40), **INNER},
+    "fo-maml": {**_tasks(steps=60), **INNER},
+    "anil": {**_tasks(steps=40), **INNER},
+    "boil": {**_tasks(steps=40), **INNER},
+    "versa": _tasks(steps=100),
+    "r2d2": TASKS,
+    "mtl": _staged(),
+    "sib": _staged(),
+    "cdkt+ml": TASKS,
+    "cdkt+pl": TASKS,
+    "matchingnet": TASKS,
+    "protonet": TASKS,
+    "relationnet": {**TASKS, "size": MAPS},
+    "gnn": {**TASKS, **GRAPH},
+    "tpn": {**TASKS, "size": MAPS},
+    "covamnet": {**TASKS, "size": MAPS},
+    "dn4": {**TASKS, "size": MAPS},
+    "can": {**TASKS, "size": MAPS},
+    "renet": {**TASKS, "size": MAPS},
+    "deepbdc": {**TASKS, "size": MAPS},
+    "stl-deepbdc": {**BATCHES, "size": MAPS},
+    "fgfl": TASKS,
+    "putm": {**BATCHES, "iterations": 5, "inner_steps": 5},
+    "tsa": {**BATCHES, "steps": 5},
+    "tsa+deta": {**BATCHES, "steps": 5},
+    "simclr": BATCHES,
+    "moco": BATCHES,
+    "ssfsl": {**TASKS, "size": MAPS},
+    "bf3s": TASKS,
+    "bf3s-cosine": BATCHES,
+    "sla": TASKS,
+    "hts": TASKS,
+    "relationnet+ft": {**TASKS, "size": MAPS},
+    "gnn+ft": {**TASKS, **GRAPH},
+    "tpn+ft": {**TASKS, "size": MAPS},
+    "relationnet+lft": {**TASKS, "size": MAPS, "styles": 2},
+    "gnn+lft": {**TASKS, **GRAPH, "styles": 2},
+    "tpn+lft": {**TASKS, "size": MAPS, "styles": 2},
+    "relationnet+ata": {**TASKS, "size": MAPS},
+    "gnn+ata": {**TASKS, **GRAPH},
+    "tpn+ata": {**TASKS, "size": MAPS},
+    "relationnet+lrp": {**TASKS, "size": MAPS},
+    "gnn+lrp": {**TASKS, **GRAPH},
+    "tpn+lrp": {**TASKS, "size": MAPS},
+    "matchingnet+ifsl": _staged(),
+    "maml+ifsl": _staged(),
+    "mtl+ifsl": _staged(),
+    "sib+ifsl": _staged(),
+}
+
+
+@cache
+def small_world(size: int = 16, styles: int = 1) -> Collection:
+    return hf.world(classes=60, images=24, size=size, styles=styles, fixed=("ground", "border", "noise"))
+
+
+@dataclass
+class Gain:
+    """Accuracy before and after training, their paired difference, and the seconds of processor time the training took."""
+
+    before: Estimate
+    after: Estimate
+    difference: Estimate
+    seconds: float
+
+
+def gain(name: str, tasks: int = 100, times: float = 1.0, seed: int = 0, shots: int = 5) -> Gain:
+    """Train a method briefly and ask it, and itself untrained, the same tasks of classes that training did not see."""
+    options = dict(METHODS[name])
+    world = small_world(options.pop("size", 16), options.pop("styles", 1))
+    for stage in ("schedule", "pretrain"):
+        if stage in options:
+            options[stage] = {**options[stage], "steps": round(times * options[stage]["steps"]), "seed": seed}
+    method = make(name, net="conv4:filters=32", **options)
+    train, test = NWay(world.train, 5, shots, 5), NWay(world.test, 5, shots, 5)
+    start = time.process_time()
+    learner = method.meta_fit(train)
+    seconds = time.process_time() - start
+    after = evaluate(learner, test, n=tasks)
+    before = evaluate(method.untrained(world.card.shape, train.n_classes), test, n=tasks)
+    found = after.compare(before)
+    return Gain(before.estimate("accuracy"), after.estimate("accuracy"), found.difference, seconds)
+
+
+def rows(names: list[str], tasks: int, times: float) -> Iterator[dict[str, Any]]:
+    for name in names:
+        found = gain(name, tasks, times)
+        yield {
+            "method": name,
+            "untrained": str(found.before),
+            "trained": str(found.after),
+            "difference": str(found.difference),
+            "away from 0": "yes" if found.difference.low > 0 else "no",
+            "seconds of training": f"{found.seconds:.1f}",
+        }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("methods", nargs="*", default=list(METHODS))
+    parser.add_argument("--tasks", type=int, default=200)
+    parser.add_argument("--times", type=float, default=4.0)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    found = []
+    for row in rows(options.methods or list(METHODS), options.tasks, options.times):
+        print(" | ".join(row.values()), flush=True)
+        found.append(row)
+    print("\n" + markdown(pl.DataFrame(found)))
+
+
+if __name__ == "__main__":
+    main()
