@@ -50,12 +50,12 @@ PAPER = {
 SIZE = {"omniglot": 28, "miniimagenet": 84}
 WAYS = {"omniglot": (5, 20), "miniimagenet": (5,)}
 TITLE = {
-    "omniglot": "Omniglot, Vinyals split, 28x28, conv4: clustering without labels",
-    "miniimagenet": "miniImageNet (the part of it that was given), 84x84, conv4: clustering without labels",
+    "omniglot": "Omniglot, Vinyals split, {size}x{size}, conv4: clustering without labels",
+    "miniimagenet": "miniImageNet (the part of it that was given), {size}x{size}, conv4: clustering without labels",
 }
 PAPER_TRAINING = {
     "omniglot": "The paper: 100,000 5-way tasks.",
-    "miniimagenet": "The paper: all 600 images a class, pretraining on 30-way tasks, then 30,000 5-way tasks.",
+    "miniimagenet": "The paper: 84x84, all 600 images a class, pretraining on 30-way tasks, then 30,000 5-way tasks.",
 }
 
 
@@ -108,7 +108,7 @@ def main() -> None:
         alone["CSCC"] = ratio.as_dict()  # type: ignore[assignment]
         rows.append({"row": "CSCC", "ways": str(ways), "cscc": str(ratio)})
     cost = fewer(args, steps, centroid, train, images, compute, times)
-    write(args, steps, rows, cost, times)
+    write(args, images.card.shape[0], rows, cost, times)
     facts = {"arguments": {k: str(v) for k, v in vars(args).items()}, "steps": steps, "numbers": numbers}
     (args.out / "numbers.json").write_text(json.dumps(facts, indent=1) + "\n")
 
@@ -190,9 +190,9 @@ def row(label: str, ways: int, run: hf.Run) -> dict[str, str]:
     return {"row": label, "ways": str(ways), **{c: str(run.estimate(c)) for c in known}}
 
 
-def write(args, steps: int, rows: list[dict[str, str]], cost: list[str], times: dict) -> None:
+def write(args, size: int, rows: list[dict[str, str]], cost: list[str], times: dict) -> None:
     lines = [
-        f"# {TITLE[args.data]}",
+        f"# {TITLE[args.data].format(size=size)}",
         "",
         f"{args.tasks} test tasks, 5 shots, 15 queries a class, 95% intervals over tasks, one training seed, {args.threads} threads. "
         f"Trained on 20-way 5-shot tasks with 5 queries a class, Adam 1e-3 halved five times, center loss {args.center:g}, "
