@@ -65,6 +65,10 @@ def lay_out(album: Path, root: Path, feedback: int = 15) -> None:
         kept = [row for row in rows if (row[at] in first) == (phase == "feedback")]
         with open(path, "w", newline="", encoding="utf-8") as stream:
             csv.writer(stream).writerows([head, *kept])
+        named = {row[head.index("FILE_NAME")] for row in kept}
+        for image in (path.parent / "images").iterdir():
+            if image.name not in named:
+                image.unlink()
 
 
 def main() -> None:

@@ -124,6 +124,7 @@ def main() -> None:
                     f"- {f}, glyph: {references(Pairs(world(f).test), 500)['seen_pairs_a_primitive']:.2f} seen pairs a primitive\n"
                     for f in options.pairs
                 )
+                head += f"\nMean ± standard deviation over training seeds, {options.tasks} tasks each.\n"
                 options.out.write_text(head + "\n" + table(rows), encoding="utf-8")
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import ot
 import torch
+from machine import quiet, verdict
 from torch import Tensor
 
 from handful.methods.clustering.sinkhorn import sinkhorn
@@ -55,6 +56,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
     torch.set_num_threads(1)
+    judged = quiet()
     gamma, most = args.gamma, 5000
     # POT stops on the L2 norm over points, this library on L1: a vector of 25 has L1 of at most 5 times L2.
     l2 = args.tolerance / 5
@@ -94,6 +96,8 @@ def main() -> None:
     print("| solver | CPU seconds | times ours | worst marginal error |\n|---|---|---|---|")
     for name, r in rows.items():
         print(f"| {name} | {r['seconds']:.3f} | {r['seconds'] / first:.1f} | {r['worst_marginal_error']:.1e} |")
+    for name in list(rows)[2:]:
+        verdict(f"Sinkhorn K-means: {name} / ours", rows[name]["seconds"] / first, 1, judged)
     print(
         json.dumps(
             {"tasks": args.tasks, "gamma": gamma, "torch": torch.__version__, "pot": ot.__version__, "rows": rows}

@@ -46,17 +46,19 @@ def _staged(**changes: Any) -> dict[str, Any]:
     return {**_tasks(steps=10), "pretrain": PRE, **changes}
 
 
-GRAPH = {"width": 32, "hidden": 32}
+GRAPH = {"width": 32, "hidden": 32, "shots": 1, "ways": 3, "ink": True}
 INNER = {"inner_steps": 2, "test_steps": 3, "inner_rate": 0.3}
 
-# Options of each method; ``size`` is the images' side where it is not 16, ``styles`` the number of data sets.
+# Options of each method; ``size`` is the images' side where it is not 16, ``styles`` the number of data sets, ``ways``
+# and ``shots`` those of training and test where they are not 5. ``ink`` is one colour for all: two views of an image share its colour,
+# so a method that learns from views alone would learn the colour, which says nothing of the glyph.
 METHODS: dict[str, dict[str, Any]] = {
     "baseline": {**BATCHES, "passes": 20},
     "baseline++": {**BATCHES, "passes": 20},
     "rfs-simple": BATCHES,
     "neg-cosine": {**BATCHES, "passes": 20},
-    "skd-gen0": _batches(steps=40),
-    "frn": {**TASKS, "size": MAPS},
+    "skd-gen0": BATCHES,
+    "frn": {**TASKS, "size": MAPS, "rescale": False},
     "lp-ft-fb": {**BATCHES, "probe_passes": 20, "tune_passes": 2, "task_batch": 0},
     "linear": {**BATCHES, "steps": 40},
     "cosine": {**BATCHES, "steps": 40},
@@ -66,7 +68,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "fo-maml": {**_tasks(steps=60), **INNER},
     "anil": {**_tasks(steps=40), **INNER},
     "boil": {**_tasks(steps=40), **INNER},
-    "versa": _tasks(steps=100),
+    "versa": _tasks(steps=120, rate=1e-3),
     "r2d2": TASKS,
     "mtl": _staged(),
     "sib": _staged(),
@@ -87,8 +89,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "putm": {**BATCHES, "iterations": 5, "inner_steps": 5},
     "tsa": {**BATCHES, "steps": 5},
     "tsa+deta": {**BATCHES, "steps": 5},
-    "simclr": BATCHES,
-    "moco": BATCHES,
+    "simclr": {**BATCHES, "smallest": 0.5, "ink": True},
+    "moco": {**BATCHES, "smallest": 0.5, "queue": 256, "momentum": 0.9, "ink": True},
     "ssfsl": {**TASKS, "size": MAPS},
     "bf3s": TASKS,
     "bf3s-cosine": BATCHES,
@@ -114,8 +116,9 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 @cache
-def small_world(size: int = 16, styles: int = 1) -> Collection:
-    return hf.world(classes=60, images=24, size=size, styles=styles, fixed=("ground", "border", "noise"))
+def small_world(size: int = 16, styles: int = 1, ink: bool = False) -> Collection:
+    fixed = ("ground", "border", "noise", *(["colour"] if ink else []))
+    return hf.world(classes=60, images=24, size=size, styles=styles, fixed=fixed)
 
 
 @dataclass
@@ -128,15 +131,16 @@ class Gain:
     seconds: float
 
 
-def gain(name: str, tasks: int = 100, times: float = 1.0, seed: int = 0, shots: int = 5) -> Gain:
+def gain(name: str, tasks: int = 100, times: float = 1.0, seed: int = 0) -> Gain:
     """Train a method briefly and ask it, and itself untrained, the same tasks of classes that training did not see."""
     options = dict(METHODS[name])
-    world = small_world(options.pop("size", 16), options.pop("styles", 1))
+    ways, shots = options.get("ways", 5), options.pop("shots", 5)
+    world = small_world(options.pop("size", 16), options.pop("styles", 1), options.pop("ink", False))
     for stage in ("schedule", "pretrain"):
         if stage in options:
             options[stage] = {**options[stage], "steps": round(times * options[stage]["steps"]), "seed": seed}
     method = make(name, net="conv4:filters=32", **options)
-    train, test = NWay(world.train, 5, shots, 5), NWay(world.test, 5, shots, 5)
+    train, test = NWay(world.train, ways, shots, 5), NWay(world.test, ways, shots, 5)
     start = time.process_time()
     learner = method.meta_fit(train)
     seconds = time.process_time() - start

@@ -88,6 +88,27 @@ def crossed(split: str = "test") -> list[Rule]:
     return [Crossed(world(crossed=True, size=16).part(split), ways=3, shots=2, queries=3)]
 
 
+def hierarchies(split: str = "test") -> list[Rule]:
+    """Rules that draw related classes with unequal shots, or several data sets by weight."""
+    import tempfile
+
+    from handful.tasks.meta_dataset import MetaDataset
+    from handful.tasks.mix import Mix
+
+    part = small().part(split)
+    tree = Path(tempfile.mkdtemp(prefix="handful-tree-")) / "tree.csv"
+    kinds = sorted(set(part.column("kind").tolist()))
+    edges = "".join(f"{k},{'even' if i % 2 else 'odd'}\n" for i, k in enumerate(kinds))
+    tree.write_text(f"{edges}even,all\nodd,all\n")
+    meta = {"ways": (2, 4), "queries": 5, "support_size": 500, "per_class": 8}
+    return [
+        MetaDataset(part, **meta),
+        MetaDataset(part, **meta, group="dataset"),
+        MetaDataset(part, **meta, tree=str(tree)),
+        Mix(part, of=few_shot(split)[0], weights={"odd": 3, "even": 1}),
+    ]
+
+
 BENCHES: dict[str, Any] = {
     "few-shot": few_shot,
     "clustering": clustering,
@@ -95,6 +116,9 @@ BENCHES: dict[str, Any] = {
     "zero-shot": zero_shot,
     "crossed": crossed,
 }
+
+# Rules that the contract of rules is checked on; methods meet their kinds of tasks above.
+MORE_RULES: dict[str, Any] = {"hierarchies": hierarchies}
 
 
 # Options that make a method small where it has them: the contract does not depend on how long it learns.

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from benches import BENCHES, quick, rules_for
+from benches import BENCHES, MORE_RULES, quick, rules_for
 from handful import registry
 from handful.errors import BadInput, Infeasible
 from handful.methods.contract import load, make
@@ -112,7 +112,7 @@ def test_an_unknown_option_is_refused_with_the_nearest(name):
 
 
 def all_rules():
-    for kind, bench in BENCHES.items():
+    for kind, bench in {**BENCHES, **MORE_RULES}.items():
         for i, rule in enumerate(bench("test")):
             yield pytest.param(rule, id=f"{kind}-{i}-{rule.name}")
 

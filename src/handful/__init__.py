@@ -13,13 +13,15 @@ _LAZY = {
     "Collection": "handful.data.collection:Collection",
     "evaluate": "handful.runs.evaluate:evaluate",
     "Run": "handful.runs.run:Run",
-    "load": "handful.methods.contract:load",
+    "Report": "handful.report.report:Report",
+    "load": "handful.photos.model:load_any",
+    "fit": "handful.photos.model:fit",
     "audit": "handful.audits.audit:audit",
     "Compute": "handful.nets.compute:Compute",
     "Schedule": "handful.methods.schedule:Schedule",
     "Support": "handful.tasks.episode:Support",
 }
-_FOLDERS = ("data", "tasks", "metrics", "nets", "methods", "runs", "report", "audits", "challenge")
+_FOLDERS = ("data", "tasks", "metrics", "nets", "methods", "runs", "photos", "report", "audits", "challenge")
 
 __all__ = ["__version__", *_FOLDERS, *_LAZY]
 

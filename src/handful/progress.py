@@ -8,21 +8,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 PATIENCE = 2.0
+_silent = False
+
+
+def silence() -> None:
+    """No bars in this process: a worker leaves the terminal to the process that asked."""
+    global _silent
+    _silent = True
 
 
 @contextmanager
-def bar(title: str, total: int | None, done: int = 0) -> Iterator[Callable[[int], None]]:
-    """A bar that appears only once the work has taken two seconds, and only on a terminal."""
-    if not sys.stderr.isatty():
+def bar(title: str, total: int | None, done: int = 0, unit: str = "") -> Iterator[Callable[[int], None]]:
+    """A bar that appears only once the work has taken two seconds, and only on a terminal; ``unit`` may be bytes."""
+    if _silent or not sys.stderr.isatty():
         yield lambda n: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        DownloadColumn() if unit == "bytes" else MofNCompleteColumn(),
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,

@@ -44,6 +44,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "zero-shot": "handful.tasks.zero_shot:ZeroShot",
         "generalised-zero-shot": "handful.tasks.zero_shot:GeneralisedZeroShot",
         "crossed": "handful.tasks.crossed:Crossed",
+        "mix": "handful.tasks.mix:Mix",
     },
     "metrics": {
         "accuracy": "handful.metrics.accuracy:Accuracy",
@@ -57,7 +58,10 @@ BUILTIN: dict[str, dict[str, str]] = {
     "nets": {
         "conv4": "handful.nets.conv4:Conv4",
         "resnet12": "handful.nets.resnet12:ResNet12",
+        "resnet10": "handful.nets.resnet:ResNet10",
         "resnet18": "handful.nets.resnet:ResNet18",
+        "resnet50": "handful.nets.resnet:ResNet50",
+        "wrn-28-10": "handful.nets.wrn:WRN2810",
         "lite0": "handful.nets.lite0:Lite0",
         "clip": "handful.nets.clip:Clip",
         "pixels": "handful.nets.pixels:Pixels",
@@ -151,24 +155,45 @@ BUILTIN: dict[str, dict[str, str]] = {
         "hts": "handful.methods.selfsupervised.hts:HTS",
         "tsa": "handful.methods.metric.tsa:TSA",
         "tsa+deta": "handful.methods.metric.deta:DETA",
+        "fgfl": "handful.methods.metric.fgfl:FGFL",
+        "putm": "handful.methods.metric.putm:PUTM",
+        "tpn+lrp": "handful.methods.crossdomain.lrp:TPNLRP",
+        "relationnet+lft": "handful.methods.crossdomain.lft:RelationNetLFT",
+        "gnn+lft": "handful.methods.crossdomain.lft:GNNLFT",
+        "tpn+lft": "handful.methods.crossdomain.lft:TPNLFT",
     },
     "collections": {},
+    "trackers": {
+        "csv": "handful.methods.tracking:CsvTracker",
+        "tensorboard": "handful.methods.tracking:TensorBoardTracker",
+        "wandb": "handful.methods.tracking:WandbTracker",
+        "mlflow": "handful.methods.tracking:MlflowTracker",
+    },
     "diagnoses": {
-        "structural-bias": "handful.audits.zero_shot.diagnosis:StructuralBias",
-        "context-probe": "handful.audits.similarity:ContextProbe",
-        "image-text": "handful.audits.similarity:ImageText",
         "cscc": "handful.audits.cscc:TrainedCSCC",
         "cscc-frozen": "handful.audits.cscc:FrozenCSCC",
+        "context-alone": "handful.audits.context_gap:ContextAlone",
+        "context-gap": "handful.audits.context_gap:ContextGap",
+        "context-probe": "handful.audits.similarity:ContextProbe",
+        "image-text": "handful.audits.similarity:ImageText",
+        "shortcuts": "handful.audits.shortcuts:Shortcuts",
+        "composition": "handful.audits.composition:Composition",
+        "structural-bias": "handful.audits.zero_shot.diagnosis:StructuralBias",
+        "difficulty": "handful.audits.difficulty:Difficulty",
+        "curves": "handful.audits.curves:Curves",
+        "ceiling": "handful.audits.ceiling:SupervisedCeiling",
+        "duplicates": "handful.audits.duplicates:Duplicates",
+        "unreadable": "handful.audits.records:Unreadable",
+        "imbalance": "handful.audits.records:Imbalance",
+        "columns": "handful.audits.records:Columns",
+        "overlap": "handful.audits.records:Overlap",
+        "power": "handful.audits.power:Power",
+        "budget": "handful.audits.budget:Budget",
     },
 }
 
 # Methods of the papers that are not in the library (yet): shown by `handful ls methods --all`, never faked.
-MISSING: dict[str, str] = {
-    "fgfl": "frequency-guided few-shot learning (Cheng et al., ICCV 2023): two encoders and masks in the DCT domain, not written",
-    "putm": "prototypes-oriented transductive learning with conditional transport (Tian et al., ICCV 2023): no public code to check against",
-    "tpn+lrp": "explanation-guided training (Sun et al., ICPR 2020) explains classifiers of features; TPN's closed form has none",
-    "lft": "learned feature-wise transformation (Tseng et al., ICLR 2020): needs several training domains; the hand-set form is +ft",
-}
+MISSING: dict[str, str] = {}
 
 
 @cache

@@ -15,22 +15,24 @@ from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput, Mismatch
 from handful.methods.contract import load
 from handful.methods.zero_shot.adgpm import ADGPM
-from handful.methods.zero_shot.base import Graph, stacked
 from handful.methods.zero_shot.cmt import CMT, mapped
 from handful.methods.zero_shot.conse import ConSE, combine
-from handful.methods.zero_shot.devise import DeViSE, ranking_loss
+from handful.methods.zero_shot.data import Candidates, Graph, Training
+from handful.methods.zero_shot.devise import DeViSE, first_violation, ranking_hinges
 from handful.methods.zero_shot.eszsl import ESZSL, Solved
 from handful.methods.zero_shot.gcnz import GCNZ
-from handful.methods.zero_shot.latem import LATEM, latent_loss
+from handful.methods.zero_shot.latem import LATEM, latent_loss, sample_step
+from handful.methods.zero_shot.learner import stacked
 from handful.methods.zero_shot.linear import softmax_regression
-from handful.methods.zero_shot.propagation import GraphLayer, adjacency, groups
+from handful.methods.zero_shot.propagation import GraphLayer, GraphNet, adjacency, groups
 from handful.methods.zero_shot.sgcn import SGCN
-from handful.methods.zero_shot.sync import SYNC, one_versus_other, weights
+from handful.methods.zero_shot.sync import SYNC, crammer_singer, one_versus_other, weights
 from handful.methods.zero_shot.trivial import Trivial
 from handful.metrics.structure import structural_ratio, trivial_mapping
 from handful.runs.evaluate import evaluate
 from handful.tasks.zero_shot import GeneralisedZeroShot, ZeroShot
 
+from .graphs import random_dag
 from .planted import planted
 
 SMALL = {"hidden": (64,), "epochs": 150}
@@ -82,11 +84,20 @@ def test_conse_on_a_hand_case() -> None:
 
 def test_devise_loss_by_hand_on_two_classes() -> None:
     scores, y = torch.tensor([[0.5, 0.45], [0.2, 0.9]]), torch.tensor([0, 0])
-    np.testing.assert_allclose(ranking_loss(scores, y, 0.1), [0.1 - 0.5 + 0.45, 0.1 - 0.2 + 0.9], rtol=1e-5)
-    np.testing.assert_allclose(ranking_loss(scores, torch.tensor([1, 1]), 0.1), [0.15, 0.0], atol=1e-6)
+    hinges = ranking_hinges(scores, y, 0.1)
+    np.testing.assert_allclose(hinges, [[0, 0.1 - 0.5 + 0.45], [0, 0.1 - 0.2 + 0.9]], rtol=1e-5)
+    np.testing.assert_allclose(ranking_hinges(scores, torch.tensor([1, 1]), 0.1).sum(1), [0.15, 0.0], atol=1e-6)
     sigmoid = 1 / (1 + np.exp(-scores.numpy()))
     expected = np.maximum(0.7 - sigmoid[:, 0] + sigmoid[:, 1], 0)
-    np.testing.assert_allclose(ranking_loss(scores, y, 0.7, "sigmoid"), expected, rtol=1e-5)
+    np.testing.assert_allclose(ranking_hinges(scores, y, 0.7, "sigmoid").sum(1), expected, rtol=1e-5)
+
+
+def test_devise_can_train_on_one_violating_class_each() -> None:
+    hinges = torch.tensor([[0.0, 0.3, 0.0, 0.2]]).repeat(4000, 1)
+    drawn = first_violation(hinges, torch.Generator().manual_seed(0))
+    assert set(drawn.tolist()) == set(hinges[0, [1, 3]].tolist())
+    assert abs((drawn > 0.25).double().mean().item() - 0.5) < 0.03
+    assert first_violation(torch.zeros(2, 3), torch.Generator()).tolist() == [0, 0]
 
 
 def test_latem_loss_takes_the_best_map_of_each_side() -> None:
@@ -101,6 +112,22 @@ def test_latem_loss_takes_the_best_map_of_each_side() -> None:
     np.testing.assert_allclose(w.grad[1, :, 0], -x[0])
 
 
+def test_a_published_latem_step_moves_the_two_maps_that_won() -> None:
+    start = torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 2.0], [2.0, 0.0]]])
+    x, right, wrong = torch.tensor([1.0, 3.0]), torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
+    w = start.clone()
+    sample_step(w, x, right, wrong, margin=1.0, rate=0.5)
+    np.testing.assert_array_equal(w, start)
+    # Wrong wins by the first map with 3, right by the second with 6: both move, by rate * x (outer) description.
+    sample_step(w, x, right, wrong, margin=4.0, rate=0.5)
+    np.testing.assert_array_equal(w[0], [[1.0, -0.5], [0.0, -0.5]])
+    np.testing.assert_array_equal(w[1], [[0.5, 2.0], [3.5, 0.0]])
+    # The same step by automatic differentiation of the loss.
+    graph = start.clone().requires_grad_()
+    latent_loss(graph, x[None], right[None], wrong[None], 4.0).sum().backward()
+    np.testing.assert_allclose(start - 0.5 * graph.grad, w)
+
+
 def test_sync_weights_and_loss_by_hand_on_two_classes() -> None:
     a = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
     near = weights(torch.tensor([[0.25, 0.0]]), a, torch.tensor(0.5))
@@ -108,8 +135,34 @@ def test_sync_weights_and_loss_by_hand_on_two_classes() -> None:
     np.testing.assert_allclose(near[0], expected / expected.sum(), rtol=1e-5)
     w, x = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[0.5, 0.25], [2.0, 1.0]])
     signs = torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
-    # Class 0: (1 - 0.5)^2, (1 + 2)^2; class 1: (1 + 0.5)^2, (1 - 2)_+^2 = 0; means over images; |w|^2 = 5.
-    assert one_versus_other(w, x, signs, 0.1).item() == pytest.approx((0.25 + 9) / 2 + 2.25 / 2 + 0.05 * 5)
+    # Class 0: (1 - 0.5)^2, (1 + 2)^2; class 1: (1 + 0.5)^2, (1 - 2)_+^2 = 0; means over images.
+    assert one_versus_other(w, x, signs).item() == pytest.approx((0.25 + 9) / 2 + 2.25 / 2)
+    # Scores (0.5, 0.5) and (2, 2): each wrong class must come down by the margin, 1 or what is between the classes.
+    y = torch.tensor([0, 1])
+    assert crammer_singer(w, x, y, torch.ones(2, 2)).item() == pytest.approx(1.0)
+    apart = torch.tensor([[0.0, 0.7], [0.3, 0.0]])
+    assert crammer_singer(w, x, y, apart).item() == pytest.approx((0.7 + 0.3) / 2)
+    assert crammer_singer(w, x + torch.tensor([[4.0, 0.0], [0.0, 0.0]]), y, apart).item() == pytest.approx(0.15)
+
+
+def test_sync_with_crammer_and_singers_loss_is_their_support_vector_machine() -> None:
+    from sklearn.svm import LinearSVC
+
+    rng = np.random.default_rng(2)
+    y = np.repeat(np.arange(4), 25)
+    x = (rng.normal(size=(4, 6))[y] + 0.8 * rng.normal(size=(100, 6))).astype(np.float32)
+    data = Training(torch.as_tensor(x), torch.as_tensor(y), torch.eye(4), None, None)
+    # Phantoms far apart for a small sigma: every class has its own base classifier.
+    state = SYNC(loss="crammer-singer", sigma=0.05, lambda_=0.1, steps=500).learn(data)
+    reference = LinearSVC(multi_class="crammer_singer", C=1 / (0.1 * 100), fit_intercept=False, max_iter=100_000)
+    reference.fit(x, y)
+
+    def objective(w: np.ndarray) -> float:
+        loss = crammer_singer(torch.as_tensor(w, dtype=torch.float32), data.x, data.y, torch.ones(4, 4))
+        return float(loss) + 0.05 * float((w**2).sum())
+
+    best = objective(reference.coef_)
+    assert best - 1e-3 <= objective(state["V"].numpy()) <= best + 5e-3
 
 
 def test_cmt_map_and_distance_by_hand() -> None:
@@ -118,9 +171,7 @@ def test_cmt_map_and_distance_by_hand() -> None:
     guess = np.array([np.tanh(0.5), 2 * np.tanh(-0.25)])
     np.testing.assert_allclose(mapped(x, first, second)[0], guess, rtol=1e-5)
     s = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    from handful.methods.zero_shot.base import Candidates
-
-    scores = CMT().score({"T1": first, "T2": second}, Candidates(s, None, torch.zeros(2, dtype=torch.bool)), x)
+    scores = CMT().score({"T1": first, "T2": second}, Candidates(s, None, torch.full((2,), -1)), x)
     np.testing.assert_allclose(scores[0], [-((guess - c) ** 2).sum() for c in s.numpy()], rtol=1e-4)
 
 
@@ -154,7 +205,7 @@ def test_propagation_equals_a_dense_product_and_keeps_a_constant() -> None:
     np.testing.assert_allclose(adjacency(graph, "symmetric").to_dense(), a / root[:, None] / root, rtol=1e-6)
     constant = torch.full((5, 2), 3.0)
     np.testing.assert_allclose(torch.sparse.mm(adjacency(graph, "row"), constant), constant, rtol=1e-6)
-    layer = GraphLayer(3, 4, 1, dropout=0.5, last=False).eval()
+    layer = GraphLayer(3, 4, 1, 0.5, False, torch.Generator())
     h = graph.nodes.numpy() @ layer.weight.detach().numpy() + layer.bias.detach().numpy()
     h = row @ h
     np.testing.assert_allclose(
@@ -177,12 +228,25 @@ def test_adgpm_groups_on_a_five_node_tree() -> None:
     down = [g.to_dense().numpy() for g in groups(graph, "descendants", farthest=2)]
     np.testing.assert_array_equal(down[1][0], [0, 0.5, 0.5, 0, 0])
     np.testing.assert_array_equal(down[2][0], [0, 0, 0, 0.5, 0.5])
-    layer = GraphLayer(3, 2, 3, dropout=0.0, last=True).eval()
+    layer = GraphLayer(3, 2, 3, 0.0, True, torch.Generator())
     with torch.no_grad():
         layer.attention.copy_(torch.tensor([0.0, np.log(2.0), np.log(3.0)]))
         h = graph.nodes.numpy() @ layer.weight.numpy() + layer.bias.numpy()
         expected = (1 * up[0] + 2 * up[1] + 3 * up[2]) / 6 @ h
         np.testing.assert_allclose(layer(graph.nodes, groups(graph, "ancestors", 2)), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", [SGCN(), GCNZ(), ADGPM()], ids=lambda m: m.name)
+def test_a_receptive_field_gives_its_nodes_what_the_whole_graph_gives_them(method) -> None:
+    tree, _ = random_dag(60, seed=1)
+    graph = graph_of(tree)
+    net = GraphNet([3, *(8 for _ in method.hidden), 4], method.sets(graph), 0.5, torch.Generator().manual_seed(0))
+    rows = torch.tensor([7, 55, 20])
+    field = net.field(rows)
+    with torch.no_grad():
+        np.testing.assert_allclose(net(graph.nodes, field), net(graph.nodes)[rows], rtol=1e-4, atol=1e-6)
+    if method.name != "gcnz":
+        assert len(field.nodes) < 60
 
 
 @pytest.mark.parametrize("ties", ["first", "average"])

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from handful.data import bfs
-from handful.data.taxonomy import Taxonomy, from_csv
+from handful.data.taxonomy import Taxonomy
+from handful.data.taxonomy_csv import from_csv
 from handful.data.wordnet import parse, wordnet
 from handful.errors import BadInput, Missing
 

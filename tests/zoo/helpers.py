@@ -7,12 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from handful.data.collection import Collection
 from handful.methods.batch import Batch, pad
 from handful.methods.embedded import Embedded
-from handful.metrics.compare import Comparison, paired
-from handful.runs.evaluate import evaluate
-from handful.tasks.nway import NWay
 from patterns import blobs
 
 WORLD = blobs(n_classes=30, each=30, size=32, noise=90.0, seed=3)
@@ -47,14 +43,3 @@ def padded_is_alone(method: Embedded, shape: tuple[int, int, int] = (32, 32, 3),
         for i, task in enumerate(tasks):
             alone = method.head(m, batch_of(task))[0]
             torch.testing.assert_close(together[i, : alone.shape[0], : alone.shape[1]], alone, atol=atol, rtol=1e-4)
-
-
-def learns(
-    method: Embedded, *, world: Collection = WORLD, shots: int = 1, ways: int = 5, n: int = 120, queries: int = 5
-) -> Comparison:
-    """Accuracy of the trained learner minus that of the same learner untrained, on the same tasks of unseen classes."""
-    train = NWay(world.train, ways, shots, 5)
-    test = NWay(world.test, ways, shots, queries)
-    after = evaluate(method.meta_fit(train), test, n=n)
-    before = evaluate(method.untrained(train.image_shape, train.n_classes), test, n=n)
-    return paired(after.frame["accuracy"].to_numpy(), before.frame["accuracy"].to_numpy())

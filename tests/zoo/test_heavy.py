@@ -11,14 +11,13 @@ from handful.errors import BadInput
 from handful.methods.metric.deta import DETA, compactness, region_weights
 from handful.methods.metric.renet import CrossCorrelation, RENet, SelfCorrelation, Separable4d, standard
 from handful.methods.metric.tsa import TSA, AdaptedLearner, Adapter, with_adapters
-from handful.methods.schedule import Schedule
 from handful.methods.selfsupervised.hts import HTS, TreeGates
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
 from handful.tasks.episode import Query
 from handful.tasks.nway import NWay
 
-from .helpers import NOISY, WORLD, batch_of, learns, padded_is_alone, random_task
+from .helpers import NOISY, batch_of, padded_is_alone, random_task
 
 
 @pytest.mark.parametrize("method", [RENet(hidden=16), HTS()], ids=lambda m: m.name)
@@ -33,15 +32,6 @@ def test_padding_changes_no_answer(method):
                 torch.testing.assert_close(together[i, :, : alone.shape[1]], alone, atol=1e-4, rtol=1e-4)
     else:
         padded_is_alone(method)
-
-
-@pytest.mark.parametrize(
-    ("method", "world"), [(RENet(hidden=16), WORLD), (HTS(), NOISY)], ids=lambda x: getattr(x, "name", "")
-)
-def test_training_beats_no_training(method, world):
-    trained = method.with_options(net="conv4:filters=16", schedule=Schedule(steps=40, tasks=2, rate=2e-3))
-    gain = learns(trained, world=world, queries=3)
-    assert gain.difference.low > 0, str(gain)
 
 
 def test_neighbourhoods_are_products_of_unit_vectors():
@@ -225,10 +215,3 @@ def test_deta_repeats_itself_and_weighs_its_support():
     assert np.array_equal(a, b)
     regions, image = method.cut(torch.rand(3, 3, 32, 32), torch.Generator().manual_seed(0))
     assert regions.shape == (6, 3, 32, 32) and image.tolist() == [0, 1, 2, 0, 1, 2]
-
-
-@pytest.mark.parametrize("kind", [TSA, DETA], ids=lambda k: k.name)
-def test_adapted_learners_learn_from_pretraining(kind):
-    method = kind(net="conv4:filters=16", steps=3, schedule=Schedule(steps=40, batch=48))
-    gain = learns(method, world=NOISY, n=40, queries=3)
-    assert gain.difference.low > 0, str(gain)

@@ -21,7 +21,7 @@ from handful.methods.selfsupervised.sla import SLA
 from handful.methods.selfsupervised.ssfsl import SSFSL
 from handful.tasks.nway import NWay
 
-from .helpers import NOISY, batch_of, learns, padded_is_alone, random_task
+from .helpers import NOISY, batch_of, padded_is_alone, random_task
 
 TASKS, BATCHES = Schedule(steps=30, tasks=2), Schedule(steps=40, batch=48)
 ALL = [
@@ -34,12 +34,6 @@ ALL = [
     BF3SCosine(schedule=BATCHES),
     SLA(schedule=TASKS),
 ]
-
-
-@pytest.mark.parametrize("method", ALL, ids=lambda m: f"{m.name}-{getattr(m, 'task', '')}")
-def test_training_beats_no_training(method):
-    gain = learns(method.with_options(net="conv4:filters=16"), world=NOISY)
-    assert gain.difference.low > 0, str(gain)
 
 
 @pytest.mark.parametrize("method", [SimCLR(), SimCLR(readout="logistic"), MoCo(), SSFSL(), BF3SCosine()], ids=str)

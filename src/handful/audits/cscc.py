@@ -8,15 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from handful.audits.context import Context, usual_tasks
+from handful.audits.drawing import across
 from handful.audits.finding import Diagnosis, Finding, Light
-from handful.data.collection import Collection, Part
+from handful.data.collection import Collection
 from handful.errors import Infeasible, Mismatch
 from handful.methods.clustering.centroid import CentroidNet
 from handful.methods.contract import Learner
 from handful.methods.metric.protonet import ProtoNet
 from handful.methods.schedule import Schedule
 from handful.metrics.base import Estimate, mean_interval
+from handful.metrics.crossed import SAME, crossed_ratio
 from handful.metrics.cscc import cscc, quadrature
+from handful.nets import parse_spec
 from handful.nets.compute import Compute
 from handful.runs.evaluate import evaluate
 from handful.tasks.clustering import Clustering
@@ -25,6 +29,9 @@ from handful.tasks.rule import Rule
 
 LADDER = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400)
 HIGH, LOW = 0.9, 0.7
+ENOUGH = 100
+"""Training tasks below which the trained form is not judged."""
+FROZEN = ("lite0", "clip")
 THRESHOLD = f"above {HIGH}: labels hardly needed; below {LOW}: needed"
 
 
@@ -32,13 +39,15 @@ THRESHOLD = f"above {HIGH}: labels hardly needed; below {LOW}: needed"
 class Consistency:
     """CSCC with both of its accuracies, on the same tasks.
 
-    ``value`` has the paired bootstrap's interval; ``independent`` is the half interval of the paper's quadrature.
+    ``value`` has the paired bootstrap's interval over tasks and ``wide`` that over classes; ``independent`` is the half
+    interval of the paper's quadrature.
     """
 
     value: Estimate
     independent: float
     unsupervised: Estimate
     supervised: Estimate
+    wide: Estimate | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -63,7 +72,17 @@ def consistency(
     b = evaluate(supervised, rule, n=n, seed=seed, metrics=("accuracy",)).frame["accuracy"].to_numpy()
     u, s = mean_interval(a), mean_interval(b)
     independent = quadrature(u.value, u.half, s.value, s.half)[1] if u.value > 0 else float("nan")
-    return Consistency(cscc(a, b, seed=seed), independent, u, s)
+    return Consistency(cscc(a, b, seed=seed), independent, u, s, over_classes(rule, a, b, n, seed))
+
+
+def over_classes(rule: Rule, a: np.ndarray, b: np.ndarray, n: int, seed: int) -> Estimate | None:
+    """The ratio's interval for new classes, from the two accuracies of each task and the classes that it has."""
+    task, names = [], []
+    for episode in rule.draw_block(seed, 0, n):
+        task.append(np.full(len(episode.names[0]), episode.number))
+        names.append(np.asarray(episode.names[0], dtype=str))
+    number, labels = np.concatenate(task), np.unique(np.concatenate(names), return_inverse=True)[1]
+    return crossed_ratio(a[number], b[number], number, labels.reshape(-1), seed=seed)
 
 
 def trained_consistency(
@@ -110,24 +129,13 @@ def frozen_consistency(test: Rule, *, net: str = "pixels", n: int = 600, seed: i
     return consistency(method.untrained(shape), ProtoNet(net=net).untrained(shape), test, n=n, seed=seed)
 
 
-def usual_tasks(part: Part, shots: int = 5, queries: int = 15) -> NWay:
-    """5-way 5-shot tasks, or the nearest to them that the part can serve; one shot needs no clustering and is refused."""
-    sizes = np.sort(part.members.sizes)[::-1]
-    ways = min(5, len(sizes))
-    if ways < 2 or sizes[1] < 3:
-        raise Infeasible(f"{part.id} has no two classes with three images each; CSCC needs 2 shots and a query a class")
-    while ways > 2 and sizes[ways - 1] < 3:
-        ways -= 1
-    room = int(sizes[ways - 1])
-    shots = max(2, min(shots, room * shots // (shots + queries) if room < shots + queries else shots))
-    return NWay(part, ways, shots, max(1, min(queries, room - shots)))
-
-
 class TrainedCSCC(Diagnosis):
     """CSCC of a collection's train and test split."""
 
     name: ClassVar[str] = "cscc"
     question: ClassVar[str] = "Does the benchmark need its labels?"
+    topic: ClassVar[str] = "labels"
+    cost: ClassVar[float] = 3.0
 
     def missing(self, collection: Collection) -> str:
         for split in ("train", "test"):
@@ -135,15 +143,31 @@ class TrainedCSCC(Diagnosis):
                 return f"the collection has no {split} split; make one with: handful data split"
         return ""
 
-    def run(self, collection: Collection, *, net: str, seed: int, seconds: float) -> list[Finding]:
-        if net == "pixels":
-            net = "conv4" if collection.card.kind == "images" else "mlp"
-        test = usual_tasks(collection.test)
-        train = usual_tasks(collection.train, test.shots, 5)
-        steps = affordable(train, net, seconds)
-        found = trained_consistency(train, test, net=net, steps=steps, n=600 if seconds > 60 else 200, seed=seed)
-        how = f"{net}, {steps} training tasks"
-        return [finding("cscc", found, test, how, {"net": net, "steps": steps})]
+    def look(self, context: Context) -> list[Finding]:
+        net, how, (train, test) = context.net, "", self.tasks(context)
+        if train.part.collection is context.view:
+            # A frozen net cannot be trained in minutes: a small one on top of its features can.
+            net, how = "mlp", f" on {context.net}"
+        elif net == "pixels":
+            net = "conv4" if context.images else "mlp"
+        steps = affordable(train, net, context.seconds)
+        n = 400 if context.seconds > 60 else 200
+        found = trained_consistency(train, test, net=net, steps=steps, n=n, seed=context.seed)
+        return [finding("cscc", found, test, f"{net}{how}, {steps} training tasks", {"net": net + how, "steps": steps})]
+
+    def tasks(self, context: Context) -> tuple[NWay, NWay]:
+        """Training and test tasks, of frozen features where the net is one that is not trained here."""
+        collection = context.collection
+        test, train = collection.test, collection.train
+        if context.features is not None or parse_spec(context.net)[0] in FROZEN:
+            if context.train is None:
+                raise Infeasible(
+                    "the training classes are not apart from those audited, so training would tell nothing"
+                )
+            test = context.view.like(context.part if context.whole_part.split == "test" else test)
+            train = context.view.like(context.train)
+        asked = usual_tasks(test)
+        return usual_tasks(train, asked.shots, 5), asked
 
 
 class FrozenCSCC(Diagnosis):
@@ -151,11 +175,13 @@ class FrozenCSCC(Diagnosis):
 
     name: ClassVar[str] = "cscc-frozen"
     question: ClassVar[str] = "Do frozen features need the labels?"
+    topic: ClassVar[str] = "labels"
 
-    def run(self, collection: Collection, *, net: str, seed: int, seconds: float) -> list[Finding]:
-        test = usual_tasks(collection.test if collection.has("test") else collection.whole)
-        found = frozen_consistency(test, net=net, n=600 if seconds > 30 else 200, seed=seed)
-        return [finding("cscc-frozen", found, test, f"frozen {net}", {"net": net})]
+    def look(self, context: Context) -> list[Finding]:
+        test = context.tasks()
+        n = context.paced(lambda n: frozen_consistency(test, net="pixels", n=n, seed=context.seed))
+        found = frozen_consistency(test, net="pixels", n=n, seed=context.seed)
+        return [finding("cscc-frozen", found, test, f"frozen {context.net}", {"net": context.net})]
 
 
 def affordable(train: Rule, net: str, seconds: float) -> int:
@@ -168,49 +194,30 @@ def affordable(train: Rule, net: str, seconds: float) -> int:
     return max([steps for steps in LADDER if 2 * steps * each < 0.7 * seconds], default=LADDER[0])
 
 
-def finding(name: str, c: Consistency, rule: NWay, how: str, facts: dict[str, Any]) -> Finding:
-    value = c.value
-    verdict = (
-        "labels are hardly needed"
-        if value.value > HIGH
-        else "labels are needed"
-        if value.value < LOW
-        else "labels help"
-    )
+def finding(name: str, c: Consistency, rule: Any, how: str, facts: dict[str, Any]) -> Finding:
+    value, chance, threshold = c.value, 1 / rule.ways, THRESHOLD
     light: Light = "red" if value.value > HIGH else "green" if value.value < LOW else "amber"
+    verdict = {"red": "labels are hardly needed", "green": "labels are needed", "amber": "labels help"}[light]
+    if facts.get("steps", ENOUGH) < ENOUGH:
+        light, verdict = (
+            "grey",
+            f"not judged, since the time allowed {facts['steps']} training tasks and {ENOUGH} are wanted",
+        )
+        threshold += f"; judged from {ENOUGH} training tasks on"
+    elif c.supervised.low <= chance:
+        light, verdict = "grey", "not judged, since the accuracy with labels is no better than guessing"
     sentence = (
-        f"{name.upper() if name == 'cscc' else 'CSCC of frozen features'} {value.value:.2f} ({value.low:.2f} to {value.high:.2f}): "
-        f"{verdict}; accuracy {100 * c.unsupervised.value:.1f}% without and {100 * c.supervised.value:.1f}% with labels, "
+        f"{'CSCC' if name == 'cscc' else 'CSCC of frozen features'} {value.value:.2f}: {verdict}; accuracy "
+        f"{100 * c.unsupervised.value:.1f}% without and {100 * c.supervised.value:.1f}% with labels, "
         f"{rule.ways}-way {rule.shots}-shot, {how}"
     )
-    details = {
-        **c.as_dict(),
-        **facts,
-        "ways": rule.ways,
-        "shots": rule.shots,
-        "queries": rule.queries,
-        "chance": 1 / rule.ways,
-    }
+    alt = (
+        f"Two bars: accuracy {100 * c.supervised.value:.1f}% with labels, {100 * c.unsupervised.value:.1f}% without; "
+        f"guessing {100 * chance:.0f}%."
+    )
+    shape = {"ways": rule.ways, "shots": rule.shots, "queries": rule.queries, "chance": chance}
+    figure = across({"with labels": c.supervised, "without labels": c.unsupervised}, chance)
     return Finding(
-        name, sentence, value.value, value.low, value.high, "tasks", THRESHOLD, light, bars(c, rule), details
-    )
-
-
-def bars(c: Consistency, rule: NWay) -> str:
-    """Two bars with their intervals, and a line where guessing lies."""
-    rows = (("with labels", c.supervised, "#4a6fa5"), ("without labels", c.unsupervised, "#c98a2b"))
-    parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 420 92" role="img" font-family="sans-serif" font-size="12">'
-    ]
-    for i, (label, e, colour) in enumerate(rows):
-        y, width = 8 + 34 * i, 280 * e.value
-        low, high = 110 + 280 * max(0.0, e.low), 110 + 280 * min(1.0, e.high)
-        parts.append(f'<text x="104" y="{y + 16}" text-anchor="end">{label}</text>')
-        parts.append(f'<rect x="110" y="{y}" width="{width:.1f}" height="24" fill="{colour}"/>')
-        parts.append(f'<path d="M{low:.1f} {y + 12}H{high:.1f}" stroke="#222" stroke-width="2"/>')
-        parts.append(f'<text x="{high + 5:.1f}" y="{y + 16}">{100 * e.value:.1f}%</text>')
-    at = 110 + 280 / rule.ways
-    parts.append(
-        f'<path d="M{at:.1f} 4V72" stroke="#555" stroke-dasharray="3 3"/><text x="{at:.1f}" y="86" text-anchor="middle">guessing</text>'
-    )
-    return "".join([*parts, "</svg>"])
+        name, sentence, value.value, value.low, value.high, SAME, threshold, light, figure,
+        {**c.as_dict(), **facts, **shape}, alt=alt, wide=c.wide,
+    )  # fmt: skip

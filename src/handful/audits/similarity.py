@@ -13,13 +13,15 @@ import polars as pl
 import torch
 import torch.nn.functional as F
 
-from handful.audits.finding import Diagnosis, Finding, Light
+from handful.audits.context import Context
+from handful.audits.drawing import across
+from handful.audits.finding import Diagnosis, Finding, above
 from handful.data.collection import Collection, Part
 from handful.data.pack import cache_folder
 from handful.data.store import write_atomically
 from handful.errors import BadInput, Infeasible, Missing, nearest
 from handful.metrics.base import Estimate, mean_interval
-from handful.nets import build, parse_spec
+from handful.nets import parse_spec
 from handful.nets.clip import Clip
 from handful.nets.compute import Compute
 from handful.nets.features import embed_rows, weights_hash
@@ -265,36 +267,43 @@ def context_probe(
     return Probe(estimates[0], estimates[1], estimates[2], len(rows))
 
 
-def _light(lead: float, ends: tuple[float, float]) -> Light:
-    return "green" if lead < ends[0] else "amber" if lead < ends[1] else "red"
+def principal(x: np.ndarray, most: int = 64) -> np.ndarray:
+    """Coordinates along the directions of most variance, so that probes of wide features take seconds."""
+    x = x - x.mean(0, keepdims=True)
+    if x.shape[1] <= most:
+        return x
+    u, s, _ = np.linalg.svd(x, full_matrices=False)
+    return u[:, :most] * s[:most]
 
 
 class ContextProbe(Diagnosis):
-    """Linear probes for context and concept on the audit's backbone."""
+    """Linear probes for context and concept on the audit's features."""
 
     name: ClassVar[str] = "context-probe"
     question: ClassVar[str] = "Do the features show the context more than the concept?"
+    topic: ClassVar[str] = "background"
 
     def missing(self, collection: Collection) -> str:
         card = collection.card
         return "" if card.context and card.context not in card.labels else "the collection has no column of contexts"
 
-    def run(self, collection: Collection, *, net: str, seed: int, seconds: float) -> list[Finding]:
-        part = collection.part("test") if collection.has("test") else collection.whole
-        most = 600 if seconds < 60 else 3000
-        keep = np.sort(np.random.default_rng(seed).permutation(len(part))[:most])
-        part = Part(collection, part.scheme, f"{part.split}[probe]", part.rows[keep])
-        backbone = build(net, collection.card.shape, seed)
-        probe = context_probe(part, embed_rows(backbone, collection, part.rows, Compute()), seed=seed)
+    def look(self, context: Context) -> list[Finding]:
+        part, most = context.part, 1000 if context.seconds < 60 else 2000
+        keep = np.sort(np.random.default_rng(context.seed).permutation(len(part))[:most])
+        part = context.view.like(Part(context.collection, part.scheme, f"{part.split}[probe]", part.rows[keep]))
+        probe = context_probe(part, principal(context.view.read(part.rows)), seed=context.seed)
         sentence = (
-            f"a linear probe on {net} features tells the context at {probe.context.value:.2f} and the concept at "
+            f"a linear probe on {context.net} features tells the context at {probe.context.value:.2f} and the concept at "
             f"{probe.concept.value:.2f} of the way from guessing to perfect ({probe.images} images)"
         )
-        lead = probe.lead
+        lead, light = probe.lead, above(probe.lead.value, -0.2, 0.0)
         return [
             Finding(
-                self.name, sentence, lead.value, lead.low, lead.high, lead.over,
-                "amber where the context comes within 0.2 of the concept, red where it leads", _light(lead.value, (-0.2, 0.0)),
+                self.name, sentence, lead.value, lead.low, lead.high, "folds of the same images",
+                "amber where the context comes within 0.2 of the concept, red where it leads", light,
+                across({"concept": probe.concept, "context": probe.context}, label="guessing 0, perfect 100"),
+                {"context": probe.context.as_dict(), "concept": probe.concept.as_dict(), "images": probe.images},
+                alt=f"Two bars: concept {probe.concept.value:.2f}, context {probe.context.value:.2f}.",
             )
         ]  # fmt: skip
 
@@ -304,18 +313,18 @@ class ImageText(Diagnosis):
 
     name: ClassVar[str] = "image-text"
     question: ClassVar[str] = "Do images look more like their context than like their concept?"
+    topic: ClassVar[str] = "background"
 
     def missing(self, collection: Collection) -> str:
         if collection.card.kind != "images":
             return "the collection holds features, not images"
         return ContextProbe().missing(collection)
 
-    def run(self, collection: Collection, *, net: str, seed: int, seconds: float) -> list[Finding]:
-        name, options = parse_spec(net)
+    def look(self, context: Context) -> list[Finding]:
+        name, options = parse_spec(context.net)
         if name != "clip":
             raise Missing("image-text similarity needs a CLIP checkpoint; give it with --net clip:folder=PATH")
-        part = collection.part("test") if collection.has("test") else collection.whole
-        found = similarity(part, options.get("folder", ""))
+        found = similarity(context.part, options.get("folder", ""))
         lead = found.lead
         assert lead is not None and found.context is not None
         sentence = (
@@ -324,8 +333,9 @@ class ImageText(Diagnosis):
         )
         return [
             Finding(
-                self.name, sentence, lead.value, lead.low, lead.high, lead.over,
-                "red where images are more like their context, amber within 0.02", _light(lead.value, (-0.02, 0.0)),
-                figure=scatter(found),
+                self.name, sentence, lead.value, lead.low, lead.high, "new images of the same classes",
+                "red where images are more like their context, amber within 0.02", above(lead.value, -0.02, 0.0),
+                scatter(found), {"context": found.context.as_dict(), "concept": found.concept.as_dict()},
+                alt="Every image by its similarity to its context (across) and to its concept (up).",
             )
         ]  # fmt: skip

@@ -23,16 +23,21 @@ from handful.errors import HandfulError
 VERBS: dict[str, tuple[str, str]] = {
     "demo": ("handful.cli.demo", "Run every setting on the embedded world and write a page to look at."),
     "ls": ("handful.cli.ls", "List methods, rules, nets, metrics, importers, recipes, diagnoses."),
-    "data": ("handful.cli.data", "Pack, check, describe, split and show collections."),
+    "data": ("handful.cli.data", "Get, pack, check, describe, split and show collections."),
     "tasks": ("handful.cli.tasks", "Draw tasks, picture them, save and replay them."),
+    "fit": ("handful.cli.fit", "Make a classifier from a handful of photos and say what to expect of it."),
+    "predict": ("handful.cli.predict", "Say what photos show, with a classifier that fit has made."),
     "train": ("handful.cli.train", "Meta-train a method and save a model folder."),
     "eval": ("handful.cli.eval", "Evaluate a method or a model on tasks from a collection."),
     "run": ("handful.cli.run", "Run a recipe: a table with reported numbers beside measured ones."),
     "compare": ("handful.cli.compare", "Compare two runs on the same tasks, paired."),
+    "report": ("handful.cli.report", "Compare runs in a page: intervals, ties, tests, ranks, curves, pictures."),
     "zero-shot": ("handful.cli.zero_shot", "Audit, build and run zero-shot benchmarks."),
     "challenge": ("handful.cli.challenge", "Competitions with code submissions."),
+    "metacoco": ("handful.cli.metacoco", "Draw the context-shift paper's figures for a collection."),
     "rlcl": ("handful.cli.rlcl", "Build and describe collections for compositional tasks."),
     "audit": ("handful.cli.audit", "Ask what a benchmark's score will really mean."),
+    "cache": ("handful.cli.cache", "List and clear what is kept between runs."),
 }
 
 

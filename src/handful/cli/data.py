@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from handful.cli import data_get
 from handful.cli.options import Json, Scheme, emit, parse_settings
 from handful.errors import BadInput
 
@@ -37,7 +38,11 @@ On = Annotated[
 
 @app.callback()
 def _data() -> None:
-    """Pack, check, describe, split and show collections."""
+    """Get, pack, check, describe, split and show collections."""
+
+
+app.command("get")(data_get.get)
+app.command("verify")(data_get.verify)
 
 
 @app.command()

@@ -17,11 +17,13 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Folder for index.html.")] = Path("demo"),
+    out: Annotated[Path, typer.Option("--out", help="Folder for index.html, report.html and audit.html.")] = Path(
+        "demo"
+    ),
     seed: Seed = 0,
     steps: Annotated[int, typer.Option("--steps", help="Training steps of each method.")] = 120,
 ) -> None:
-    """Run every setting on the embedded world (two to three minutes) and write one page.
+    """Run every setting on the embedded world (two to three minutes) and write pages to look at.
 
     Example: handful demo --out demo
     """
@@ -29,8 +31,9 @@ def demo(
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from handful._version import __version__
-    from handful.report.demo.sections import SECTIONS, run_section
+    from handful.demo.sections import AUDIT, SETTINGS, run_part
     from handful.report.page import page, write_page
+    from handful.report.report import Report
     from handful.runs.engine import engine
 
     started = time.monotonic()
@@ -39,14 +42,21 @@ def demo(
         TextColumn("{task.description:<34}"), BarColumn(), TimeElapsedColumn(), console=Console(file=sys.stderr)
     )
     with bar:
-        work = bar.add_task("demo", total=len(SECTIONS))
-        names = list(SECTIONS)
-        for name, section in engine(min(2, os.cpu_count() or 1)).map(run_section, (seed, steps), names):
-            done[name] = section
+        names = [*SETTINGS, AUDIT]
+        work = bar.add_task("demo", total=len(names) + 1)
+        for name, part in engine(min(2, os.cpu_count() or 1)).map(run_part, (seed, steps, out), names):
+            done[name] = part
             bar.update(work, description=f"{name}: done")
             bar.advance(work)
+        parts = [done[name] for name in SETTINGS]
+        for part in parts:
+            part.keep(out / "runs")
+        entries = [entry for part in parts for entry in part.entries]
+        Report(entries, title="The demo's methods compared", pictures=1).save(out / "report.html")
+        bar.advance(work)
     seconds = time.monotonic() - started
     lead = "Five settings on one embedded world, drawn on the fly: every number below was measured in this run."
     foot = f"handful {__version__}, seed {seed}, {steps} training steps a method, {seconds:.0f} seconds."
-    write_page(out / "index.html", page("handful: a first look", lead, [done[n] for n in SECTIONS], foot))
-    print(f"{out / 'index.html'} ({seconds:.0f} s); open it in a browser")
+    links = {"The methods compared": "report.html", "A benchmark audited": "audit.html"}
+    write_page(out / "index.html", page("handful: a first look", lead, [p.section for p in parts], foot, links))
+    print(f"{out / 'index.html'}, report.html and audit.html ({seconds:.0f} s); open them in a browser")

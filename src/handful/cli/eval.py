@@ -8,11 +8,15 @@ from typing import Annotated
 import typer
 
 from handful.cli.options import (
+    Address,
     BatchSize,
     Device,
+    EngineName,
     Json,
+    NoCache,
     Out,
     Precision,
+    Profile,
     Queries,
     RuleName,
     RuleSet,
@@ -28,6 +32,7 @@ from handful.cli.options import (
     compute_of,
     emit,
     parse_settings,
+    profiled,
     rule_of,
 )
 
@@ -58,7 +63,11 @@ def evaluate_(
     untrained: Annotated[bool, typer.Option("--untrained", help="Skip meta-training.")] = False,
     answers: Annotated[bool, typer.Option("--answers", help="Keep every answer beside the table.")] = False,
     out: Out = None,
-    workers: Workers = 1,
+    workers: Workers = None,
+    engine: EngineName = None,
+    address: Address = None,
+    no_cache: NoCache = False,
+    profile: Profile = False,
     device: Device = "cpu",
     precision: Precision = "float32",
     batch: BatchSize = 64,
@@ -73,26 +82,40 @@ def evaluate_(
     from handful.methods import load, make
     from handful.methods.contract import agree
     from handful.runs import evaluate
+    from handful.runs.engine import make_engine
     from handful.tasks.make import parse_range
 
     compute = compute_of(device, precision, batch, threads)
+    where = make_engine(engine, workers, address)
     trained = (Path(method) / "model.json").is_file()
     chosen = None if trained else make(method, **parse_settings(setting))
     source = open_collection(collection)
     drawn = rule_of(source, split or "test", scheme, rule, ways, shots, queries, parse_settings(rule_set))
     drawn.check()
-    if chosen is None:
-        learner = load(method, compute)
-    else:
-        agree(chosen, drawn)
-        if untrained or chosen.trains == "no":
-            learner = chosen.untrained(source.card.shape, compute=compute)
+    with profiled(profile, out, where.workers):
+        if chosen is None:
+            learner = load(method, compute)
         else:
-            top = parse_range(train_ways or ways, "ways")
-            fixed = str(max(2, top if isinstance(top, int) else min(5, top[1])))
-            few = parse_range(shots, "shots")
-            k = str(few if isinstance(few, int) else min(5, few[1]))
-            train = rule_of(source, "train", scheme, train_rule or "n-way", fixed, k, min(queries, 15), {})
-            learner = chosen.meta_fit(train, None, compute=compute)
-    run = evaluate(learner, drawn, tasks, seed, repeats=repeats, out=out, workers=workers, answers=answers)
+            agree(chosen, drawn)
+            if untrained or chosen.trains == "no":
+                learner = chosen.untrained(source.card.shape, compute=compute)
+            else:
+                top = parse_range(train_ways or ways, "ways")
+                fixed = str(max(2, top if isinstance(top, int) else min(5, top[1])))
+                few = parse_range(shots, "shots")
+                k = str(few if isinstance(few, int) else min(5, few[1]))
+                train = rule_of(source, "train", scheme, train_rule or "n-way", fixed, k, min(queries, 15), {})
+                learner = chosen.meta_fit(train, None, compute=compute)
+        run = evaluate(
+            learner,
+            drawn,
+            tasks,
+            seed,
+            repeats=repeats,
+            out=out,
+            engine=where,
+            cache=not no_cache,
+            answers=answers,
+        )
+    where.close()
     emit(run.as_dict()) if json else print(run)

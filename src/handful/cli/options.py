@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,7 +37,18 @@ Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")
 Precision = Annotated[str, typer.Option("--precision", help="float32, bfloat16 or float16.")]
 BatchSize = Annotated[int, typer.Option("--batch", help="Images a batch when embedding.")]
 Threads = Annotated[int, typer.Option("--threads", help="Threads of this process.")]
-Workers = Annotated[int, typer.Option("--workers", help="Worker processes (one thread each).")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", help="Chunks (or cells of a recipe) at a time, --threads threads each.")
+]
+EngineName = Annotated[
+    str | None,
+    typer.Option("--engine", help="inline, processes or ray; changes no number (processes for more than one worker)."),
+]
+Address = Annotated[
+    str | None, typer.Option("--address", help="Ray cluster: auto, or HOST:PORT; without it one is started here.")
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Embed anew, and keep no features.")]
+Profile = Annotated[bool, typer.Option("--profile", help="Write where the time went to profile.json, and print it.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the results.")]
 
@@ -57,6 +73,24 @@ def compute_of(device: str, precision: str, batch: int, threads: int) -> Any:
     return Compute(device=device, precision=precision, batch=batch, threads=threads)  # type: ignore[arg-type]
 
 
+@contextmanager
+def profiled(wanted: bool, folder: Path | None, processes: int | None = 1) -> Iterator[None]:
+    """With ``--profile``: what the block spent, in ``profile.json`` (in the folder of the results, or here) and on stderr."""
+    if not wanted:
+        yield
+        return
+    from handful.clock import measuring, profile, profile_text
+    from handful.data.store import write_atomically
+
+    start = time.monotonic()
+    with measuring() as clock:
+        yield
+    facts = profile(clock.seconds, time.monotonic() - start, processes or os.cpu_count() or 1)
+    text = json.dumps(facts, indent=1) + "\n"
+    write_atomically((folder or Path()) / "profile.json", lambda t: t.write_text(text, encoding="utf-8"))
+    print(profile_text(facts), file=sys.stderr)
+
+
 def rule_of(
     collection: Any,
     split: str,
@@ -75,13 +109,31 @@ def rule_of(
     ranged = "-" in str(ways) or "-" in str(shots)
     name = name or ("any-way" if ranged or "dataset" in collection.table.columns else "n-way")
     options: dict[str, Any] = dict(more)
-    if ways is not None:
+    if ways is not None and _applies("ways", name):
         options.setdefault("ways", parse_range(ways, "ways"))
-    if shots is not None:
+    if shots is not None and _applies("shots", name):
         options.setdefault("shots", parse_range(shots, "shots"))
-    if queries is not None:
+    if queries is not None and _applies("queries", name):
         options.setdefault("queries", queries)
     return wrap(name, part, options, make_rule)
+
+
+def _applies(option: str, rule: str) -> bool:
+    """A default of the command line is not pressed on a rule without such an option, nor on one that draws its own shots."""
+    import dataclasses
+
+    from handful import registry
+
+    # Newer versions of typer carry a click of their own, whose contexts the package click does not know.
+    current: Any = getattr(typer.main, "get_current_context", None)
+    if current is None:
+        from click import get_current_context as current
+    context = current(silent=True)
+    source = None if context is None else context.get_parameter_source(option)
+    if source is None or source.name != "DEFAULT":
+        return True
+    known = {f.name for f in dataclasses.fields(registry.get("rules", rule))}
+    return "of" in known or (option in known and "shots" in known)
 
 
 def wrap(name: str, part: Any, options: dict[str, Any], make_rule: Any) -> Any:

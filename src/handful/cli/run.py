@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import BatchSize, Device, Json, Precision, Workers, compute_of, emit
+from handful.cli.options import (
+    Address,
+    BatchSize,
+    Device,
+    EngineName,
+    Json,
+    NoCache,
+    Precision,
+    Profile,
+    Workers,
+    compute_of,
+    emit,
+    profiled,
+)
 
 app = typer.Typer(add_completion=False)
 
@@ -21,30 +34,46 @@ def run(
         Path | None, typer.Option("--out", help="Folder for models and runs; what is there is not done again.")
     ] = None,
     tasks: Annotated[int | None, typer.Option("--tasks", "--n", help="Tasks a cell, instead of the recipe's.")] = None,
-    workers: Workers = 1,
+    steps: Annotated[
+        int | None, typer.Option("--steps", help="At most so many training steps a method: to see a recipe run.")
+    ] = None,
+    answers: Annotated[bool, typer.Option("--answers", help="Keep every answer beside each run's table.")] = False,
+    workers: Workers = None,
+    engine: EngineName = None,
+    address: Address = None,
+    no_cache: NoCache = False,
+    profile: Profile = False,
     device: Device = "cpu",
     precision: Precision = "float32",
     batch: BatchSize = 64,
     threads: Annotated[int | None, typer.Option("--threads", help="Threads, instead of the recipe's.")] = None,
     json: Json = False,
 ) -> None:
-    """Fill a recipe's table, reported numbers beside measured ones.
+    """Fill a recipe's table, reported numbers beside measured ones; trainings and evaluations share the engine's workers.
 
-    Example: handful run spine/quick --collection world
+    Example: handful run spine/quick --collection world --workers 2
     """
     from handful.report.tables import recipe_text
-    from handful.runs.recipe import read_recipe, run_recipe
+    from handful.runs.engine import make_engine
+    from handful.runs.recipe import read_recipe, run_recipe, shortened
 
     wanted = read_recipe(recipe)
-    result = run_recipe(
-        wanted,
-        collection=collection,
-        out=out,
-        compute=compute_of(device, precision, batch, threads or wanted.threads),
-        workers=workers,
-        tasks=tasks,
-        say=lambda text: print(text, file=sys.stderr),
-    )
+    if steps is not None:
+        wanted = shortened(wanted, steps)
+    where = make_engine(engine, workers, address)
+    with profiled(profile, out, where.workers):
+        result = run_recipe(
+            wanted,
+            collection=collection,
+            out=out,
+            compute=compute_of(device, precision, batch, threads or wanted.threads),
+            engine=where,
+            cache=not no_cache,
+            tasks=tasks,
+            answers=answers,
+            say=lambda text: print(text, file=sys.stderr),
+        )
+    where.close()
     if json:
         emit({"recipe": wanted.title, "collection": result.collection.id, "rows": result.frame.to_dicts()})
     else:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +16,7 @@ from handful.cli.options import (
     Device,
     Json,
     Precision,
+    Profile,
     Queries,
     RuleName,
     RuleSet,
@@ -23,6 +28,7 @@ from handful.cli.options import (
     compute_of,
     emit,
     parse_settings,
+    profiled,
     rule_of,
 )
 
@@ -41,23 +47,42 @@ def train(
     rule_set: RuleSet = None,
     scheme: Scheme = None,
     setting: Set = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option("--track", help="Where to log, once each: csv, tensorboard, wandb:project=NAME, mlflow."),
+    ] = None,
+    track_to: Annotated[
+        Path | None, typer.Option("--track-to", help="Folder of the trackers' files (OUT.track by default).")
+    ] = None,
     device: Device = "cpu",
     precision: Precision = "float32",
     batch: BatchSize = 64,
     threads: Threads = 1,
+    compile_: Annotated[bool, typer.Option("--compile", help="Train the backbone through torch.compile.")] = False,
+    sync_norm: Annotated[
+        bool, typer.Option("--sync-norm", help="Under torchrun on CUDA: batch norm over all processes' images.")
+    ] = False,
+    profile: Profile = False,
     json: Json = False,
 ) -> None:
     """Meta-train a method on the train split; a killed training goes on from its checkpoint.
 
-    Example: handful train protonet world --out model -s net=conv4 -s schedule.steps=200
+    Example: handful train protonet world --out model -s net=conv4 -s schedule.steps=200 --track csv
+
+    On several processes: torchrun --nproc-per-node 2 -m handful train protonet world --out model -s schedule.tasks=4
     """
     from handful.data.opening import open_collection
     from handful.data.store import write_atomically
     from handful.errors import BadInput
-    from handful.methods import make
+    from handful.methods import distributed, make
+    from handful.methods.tracking import track as tracked
 
     chosen = make(method, **parse_settings(setting))
-    compute = compute_of(device, precision, batch, threads)
+    own = f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and "LOCAL_RANK" in os.environ else device
+    compute = dataclasses.replace(
+        compute_of(own, precision, batch, threads), compile="inductor" if compile_ else "", sync_norm=sync_norm
+    )
+    first = int(os.environ.get("RANK", "0")) == 0
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
         raise BadInput(f"{out} exists and is not empty; name another folder or remove it first")
     source = open_collection(collection)
@@ -67,14 +92,22 @@ def train(
     if source.has("valid") and getattr(chosen, "schedule", None) is not None and chosen.schedule.validate_every:  # type: ignore[attr-defined]
         valid = rule_of(source, "valid", scheme, rule, ways, shots, queries, more)
     keep = out.parent / f".{out.name}.training"
-    learner = chosen.meta_fit(tasks, valid, compute=compute, keep=keep)
+    log_folder = track_to or out.parent / f"{out.name}.track"
+    with (
+        profiled(profile and first, keep),
+        tracked(*((track or ()) if first else ()), folder=log_folder, name=out.name) as tracking,
+    ):
+        learner = chosen.meta_fit(tasks, valid, compute=compute, keep=keep)
+    distributed.leave()
+    if not first:
+        return
+    if track and not tracking.steps:
+        print(f"handful: {method} told its trackers nothing, for it takes no logged steps", file=sys.stderr)
     learner.save(out)
-    if (keep / "log.csv").is_file():
-        log = (keep / "log.csv").read_bytes()
-        write_atomically(out / "log.csv", lambda t: t.write_bytes(log))
-    for path in keep.glob("*") if keep.is_dir() else ():
-        path.unlink()
-    if keep.is_dir():
-        keep.rmdir()
+    for name in ("log.csv", "profile.json"):
+        if (keep / name).is_file():
+            data = (keep / name).read_bytes()
+            write_atomically(out / name, lambda t, data=data: t.write_bytes(data))  # type: ignore[misc]
+    shutil.rmtree(keep, ignore_errors=True)
     facts = {"model": str(out), "method": method, "trained_on": tasks.part.id}
     emit(facts) if json else print(f"trained {method} on {tasks.part.id}; model in {out}")

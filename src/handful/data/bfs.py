@@ -19,6 +19,14 @@ def expand(ptr: Ints, idx: Ints, nodes: Ints) -> tuple[NDArray[np.int64], NDArra
     return owner, idx[start[owner] + offset].astype(np.int64)
 
 
+def distinct(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sorted without repeats: numpy sorts integers faster than it hashes them."""
+    ordered = np.sort(keys)
+    new = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return ordered[new]
+
+
 def csr(n: int, source: Ints, target: Ints) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Row pointers and sorted column indices of the edges source -> target."""
     order = np.lexsort((target, source))
@@ -30,13 +38,13 @@ def csr(n: int, source: Ints, target: Ints) -> tuple[NDArray[np.int32], NDArray[
 def levels(ptr: Ints, idx: Ints, sources: Ints) -> NDArray[np.int32]:
     """Distance of every node to its nearest source; ``UNREACHED`` where there is no path."""
     dist = np.full(len(ptr) - 1, UNREACHED, dtype=np.int32)
-    frontier = np.unique(np.asarray(sources, dtype=np.int64))
+    frontier = distinct(np.asarray(sources, dtype=np.int64))
     dist[frontier] = 0
     level = 0
     while len(frontier):
         level += 1
         near = expand(ptr, idx, frontier)[1]
-        frontier = np.unique(near[dist[near] == UNREACHED])
+        frontier = distinct(near[dist[near] == UNREACHED])
         dist[frontier] = level
     return dist
 
@@ -51,7 +59,7 @@ def reach(ptr: Ints, idx: Ints, sources: Ints) -> tuple[NDArray[np.int64], NDArr
     while len(node):
         level += 1
         at, near = expand(ptr, idx, node)
-        key = np.unique(owner[at] * n + near)
+        key = distinct(owner[at] * n + near)
         place = np.searchsorted(seen, key)
         known = place < len(seen)
         known[known] = seen[place[known]] == key[known]
@@ -73,7 +81,7 @@ def two_nearest(ptr: Ints, idx: Ints, sources: Ints) -> tuple[NDArray[np.int32],
     n = len(ptr) - 1
     dist = np.full((n, 2), UNREACHED, dtype=np.int32)
     label = np.full((n, 2), UNREACHED, dtype=np.int64)
-    node = np.unique(np.asarray(sources, dtype=np.int64))
+    node = distinct(np.asarray(sources, dtype=np.int64))
     name = node.copy()
     dist[node, 0], label[node, 0] = 0, node
     level = 0
@@ -82,7 +90,7 @@ def two_nearest(ptr: Ints, idx: Ints, sources: Ints) -> tuple[NDArray[np.int32],
         at, near = expand(ptr, idx, node)
         carried = name[at]
         open_ = (label[near, 1] == UNREACHED) & (label[near, 0] != carried)
-        key = np.unique(near[open_] * n + carried[open_])
+        key = distinct(near[open_] * n + carried[open_])
         near, carried = key // n, key % n
         first = np.searchsorted(near, near, side="left")
         rank = np.arange(len(near)) - first + (label[near, 0] != UNREACHED)
@@ -108,7 +116,7 @@ def all_nearest(ptr: Ints, idx: Ints, dist: Ints, targets: Ints) -> tuple[NDArra
         owner, node = owner[~arrived], node[~arrived]
         at, near = expand(ptr, idx, node)
         closer = dist[near] == dist[node[at]] - 1
-        key = np.unique(owner[at][closer] * n + near[closer])
+        key = distinct(owner[at][closer] * n + near[closer])
         owner, node = key // n, key % n
     key = np.sort(np.concatenate(done)) if done else np.zeros(0, np.int64)
     return key // n, key % n

@@ -97,6 +97,14 @@ class Collection:
             raise BadInput(f"{self.card.name} lives in this process's memory only; save it first")
         return str(self.path)
 
+    @property
+    def place(self) -> str | None:
+        """Where to open the collection again from any folder; None if it lives in memory alone."""
+        try:
+            return self.spec if self.path is None else str(self.path.resolve())
+        except BadInput:
+            return None
+
     def __reduce__(self) -> Any:
         if self.path is None:
             return type(self), (self.card, self.table, self.array)
@@ -186,6 +194,9 @@ class Part:
 
     def codes(self, columns: tuple[str, ...]) -> tuple[np.ndarray, list[tuple[str, ...]]]:
         """A number per row for the tuple of values in ``columns``, and the tuples in order of their numbers."""
+        for column in columns:
+            if column not in self.collection.table.columns:
+                self.column(column)
         frame = self.collection.table.select(columns)[self.rows].cast(pl.String)
         for column in columns:
             if frame[column].null_count():

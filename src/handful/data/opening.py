@@ -8,14 +8,15 @@ from pathlib import Path
 from handful import registry
 from handful.data.collection import Collection
 from handful.data.store import open_packed
-from handful.errors import BadInput
+from handful.errors import BadInput, Missing
 
 
 def open_collection(spec: str | os.PathLike[str]) -> Collection:
     """The collection that ``spec`` names.
 
-    A packed folder; ``world`` or ``world:ground=0.9,size=32``; the name of a plugged-in collection; or a raw folder of
-    class folders (or a zip of one), which is packed into the cache first.
+    A packed folder, or the folder of a data set that was got; ``world`` or ``world:ground=0.9,size=32``; the name of a
+    plugged-in collection or of a data set in the cache (``omniglot``, after `handful data get omniglot`); or a raw folder
+    of class folders (or a zip of one), which is packed into the cache first.
     """
     text = os.fspath(spec)
     if text == "world" or text.startswith("world:"):
@@ -25,12 +26,32 @@ def open_collection(spec: str | os.PathLike[str]) -> Collection:
     path = Path(text)
     if (path / "card.json").is_file():
         return open_packed(path)
+    if (path / "got.json").is_file() and (path / "packed" / "card.json").is_file():
+        return open_packed(path / "packed")
     if text in registry.table("collections"):
         return registry.get("collections", text)()
     if path.exists():
         from handful.data.pack import pack_into_cache
 
         return pack_into_cache(path)
+    if (got := _got(text)) is not None:
+        return open_packed(got)
     raise BadInput(
         f"{text} is neither a folder nor a known collection; give a packed folder, 'world', or a folder of images"
     )
+
+
+def _got(name: str) -> Path | None:
+    """The packed folder of a data set of the manifest, None for a name that is not there."""
+    from handful.data.get.getting import folder_of
+    from handful.data.get.manifest import read_manifest
+
+    base, _, size = name.partition(":")
+    try:
+        entry = read_manifest().find(base, size or None)
+    except BadInput:
+        return None
+    packed = folder_of(entry) / "packed"
+    if not (packed / "card.json").is_file():
+        raise Missing(f"{entry.name} is not in the cache; get it with: handful data get {base}")
+    return packed

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from handful import registry
+from handful.data.cache import cache_folder
 from handful.data.collection import Card, Collection
 from handful.data.decoding import Plan, decode_all, jobs_of
 from handful.data.importers import Importer, Listing, guess
@@ -25,6 +26,7 @@ from handful.progress import bar
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 SIZES = (1, 4096)
+CACHE_OFF = ("0", "off", "no", "false")
 
 
 @dataclass(frozen=True)
@@ -223,12 +225,6 @@ def _refusal(error: OSError, target: Path, needed: int) -> BadInput:
             "elsewhere; nothing was written"
         )
     return BadInput(f"{target} cannot be written ({error.strerror or error}); nothing was written")
-
-
-def cache_folder() -> Path:
-    """``HANDFUL_CACHE``, else ~/.cache/handful."""
-    own = os.environ.get("HANDFUL_CACHE")
-    return Path(own) if own else Path.home() / ".cache" / "handful"
 
 
 def pack_into_cache(path: str | os.PathLike[str]) -> Collection:

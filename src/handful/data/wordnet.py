@@ -12,31 +12,21 @@ from pathlib import Path
 
 import numpy as np
 
+from handful.data.cache import cache_folder, datasets_folder
 from handful.data.taxonomy import FORMAT, Taxonomy, pack
 from handful.errors import BadInput, Missing
 
 NAME = "data.noun"
 
 
-def cache_folder() -> Path:
-    """Where derived files are kept: ``HANDFUL_CACHE``, else the platform's user cache."""
-    given = os.environ.get("HANDFUL_CACHE")
-    if given:
-        return Path(given)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "handful"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "handful"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "handful"
-
-
 def places() -> Iterator[Path]:
-    """Where a ``data.noun`` usually is: environment, Debian's wordnet-base, Princeton's installer, NLTK's data."""
+    """Where a ``data.noun`` usually is: environment, `handful data get wordnet`, Debian, Princeton's installer, NLTK."""
     for variable in ("HANDFUL_WORDNET", "WNSEARCHDIR"):
         if os.environ.get(variable):
             yield Path(os.environ[variable])
     if os.environ.get("WNHOME"):
         yield Path(os.environ["WNHOME"]) / "dict"
+    yield datasets_folder() / "wordnet" / "dict"
     for share in ("/usr/share/wordnet", "/usr/local/share/wordnet", "/usr/local/WordNet-3.0/dict"):
         yield Path(share)
     nltk = [Path(p) for p in os.environ.get("NLTK_DATA", "").split(os.pathsep) if p]
@@ -57,8 +47,8 @@ def find(path: str | Path | None = None) -> Path:
     if path is not None:
         raise Missing(f"no {NAME} at {path}; give the file, or the folder that holds it")
     raise Missing(
-        f"WordNet 3.0 ({NAME}) was not found; install Debian's wordnet-base or NLTK's wordnet, "
-        "or point HANDFUL_WORDNET at it"
+        f"WordNet 3.0 ({NAME}) was not found; get it with `handful data get wordnet`, install Debian's "
+        "wordnet-base or NLTK's wordnet, or point HANDFUL_WORDNET at it"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -80,13 +81,13 @@ def pad(
     """Stack (support features, labels, query features) of several tasks into one batch."""
     first = tasks[0][2]
     device, dtype, tail = first.device, first.dtype, tuple(first.shape[1:])
-    n_s, n_q = max(len(t[0]) for t in tasks), max(len(t[2]) for t in tasks)
+    shown, asked = [t[0].shape[0] for t in tasks], [t[2].shape[0] for t in tasks]
+    n_s, n_q = max(shown), max(asked)
     y = np.full((len(tasks), n_s), PADDING, dtype=np.int64)
-    mask = np.zeros((len(tasks), n_q), dtype=bool)
-    n = [int(np.prod(shape)) for shape in shapes]
-    for i, (a, labels, b) in enumerate(tasks):
-        y[i, : len(a)] = UNLABELLED if labels is None else labels
-        mask[i, : len(b)] = True
+    n = [math.prod(shape) for shape in shapes]
+    for i, (_, labels, _) in enumerate(tasks):
+        y[i, : shown[i]] = UNLABELLED if labels is None else labels
+    mask = np.arange(n_q) < np.asarray(asked)[:, None]
     s, q = _stack([t[0] for t in tasks], n_s, tail), _stack([t[2] for t in tasks], n_q, tail)
     stacked = None
     if sizes is not None and all(x is not None for x in sizes):
@@ -108,7 +109,7 @@ def pad(
 
 def _stack(features: list[Tensor], longest: int, tail: tuple[int, ...]) -> Tensor:
     """Features of several tasks below one another, padded with zeros; equal lengths, the common case, are one copy."""
-    if all(len(f) == longest for f in features):
+    if all(f.shape[0] == longest for f in features):
         return torch.stack(features)
     out = features[0].new_zeros((len(features), longest, *tail))
     for i, f in enumerate(features):

@@ -166,8 +166,10 @@ def load(path: str | Path, compute: Compute | None = None) -> Learner:
         raise BadInput(f"{path} is not a model folder: it has no {FACTS}; make one with: handful train")
     try:
         facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
+        if facts.get("kind") == "photos":
+            raise BadInput(f"{path} is a classifier of photos, not a learner of tasks; use it with: handful predict")
         name, options = facts["method"], facts["options"]
-    except (ValueError, KeyError, UnicodeDecodeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, UnicodeDecodeError) as error:
         raise BadInput(f"{path / FACTS} is damaged ({error}); train the model again") from error
     method = build(registry.get("methods", name), options, f"{path / FACTS}: {name}")
     return method.load(read_state(path / MODEL), facts, compute or Compute(), str(path / MODEL))

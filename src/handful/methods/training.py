@@ -13,8 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from handful._version import __version__
+from handful.clock import timed
 from handful.data.store import write_atomically
 from handful.errors import BadInput
+from handful.methods import distributed, tracking
 from handful.methods.augment import augment
 from handful.methods.batch import PADDING, pad
 from handful.methods.embedded import Embedded, EmbeddedLearner
@@ -50,15 +53,17 @@ class Drawn:
         self._start = -1
 
     def tasks(self, step: int) -> list[Task]:
-        each = self.schedule.tasks
+        """Those of one micro-batch; a process among several gets its piece of them."""
+        each = distributed.piece_of(self.schedule.tasks, distributed.cut(self.schedule), "schedule.tasks")
         out = []
-        for number in range(step * each, (step + 1) * each):
-            start = number // 64 * 64
-            if start != self._start:
-                seed = random.subseed(self.schedule.seed, "train")
-                self._block = {e.number: e for e in self.rule.draw_block(seed, start, start + 64)}
-                self._start = start
-            out.append(self.rule.read(self._block[number]))
+        with timed("read"):
+            for number in range(step * each, (step + 1) * each):
+                start = number // 64 * 64
+                if start != self._start:
+                    seed = random.subseed(self.schedule.seed, "train")
+                    self._block = {e.number: e for e in self.rule.draw_block(seed, start, start + 64)}
+                    self._start = start
+                out.append(self.rule.read(self._block[number]))
         return out
 
 
@@ -96,13 +101,24 @@ def train_on_batches(
 ) -> None:
     schedule = method.schedule
     seed = random.subseed(schedule.seed, "train")
-    source: dict[str, Any] = {"step": None, "batches": None}
+    source: dict[str, Any] = {"batch": None, "rows": None}
+
+    def batch(step: int) -> tuple[np.ndarray, np.ndarray]:
+        """Images and labels of one micro-batch; a process among several gets its piece of them."""
+        by = distributed.cut(schedule)
+        number, piece = step // by, step % by
+        if source["batch"] is None or not 0 <= number - source["batch"] <= 64:
+            source["rows"], source["batch"] = train.batch_rows(seed, schedule.batch, number), number - 1
+        while source["batch"] < number:
+            source["drawn"], source["batch"] = next(source["rows"]), source["batch"] + 1
+        rows, labels = source["drawn"]
+        each = distributed.piece_of(len(rows), by, "schedule.batch")
+        mine = slice(piece * each, (piece + 1) * each)
+        return train.part.collection.read(rows[mine]), labels[mine]
 
     def loss(step: int) -> Tensor:
-        if source["step"] is None or source["step"] != step - 1:
-            source["batches"] = train.batches(seed, schedule.batch, step)
-        images, labels = next(source["batches"])
-        source["step"] = step
+        with timed("read"):
+            images, labels = batch(step)
         generator = torch.Generator().manual_seed(random.subseed(schedule.seed, "augment", step))
         x = augment(torch.from_numpy(np.array(images)).to(learner.compute.device), schedule.augment, generator)
         with learner.compute.autocast():
@@ -120,35 +136,52 @@ def run(schedule: Schedule, learner: Any, loss: Loss, train: Rule, valid: Rule |
     if not parameters:
         return
     optimiser = schedule.optimiser_for(parameters)
-    progress = _Progress(schedule, learner, train, keep)
+    world = distributed.join(learner.compute.device)
+    progress = _Progress(schedule, learner, train, keep, world.rank == 0)
     first = progress.resume(optimiser)
-    with learner.compute.here(), bar(f"training {learner.method.name}", schedule.steps, first) as advance:
+    if world.tell(first):
+        first, state = world.tell((first, optimiser.state_dict()))
+        optimiser.load_state_dict(state)
+    progress.start_telling()
+    parts = schedule.accumulate * distributed.cut(schedule)
+    mine = range(world.rank, parts, world.size)
+    backward = distributed.Backward(m, loss, learner.compute, world)
+    progress.resume_scaler(backward.scaler)
+    title = f"training {learner.method.name}"
+    with (
+        learner.compute.here() as device,
+        distributed.compiled(learner, isinstance(learner, EmbeddedLearner)),
+        bar(title, schedule.steps, first) as advance,
+    ):
         for step in range(first, schedule.steps):
             m.train()
             for group in optimiser.param_groups:
                 group["lr"] = schedule.rate_at(step)
             optimiser.zero_grad(set_to_none=True)
             total = 0.0
-            for part in range(schedule.accumulate):
-                with torch.random.fork_rng(devices=[]):
-                    torch.manual_seed(random.subseed(schedule.seed, "dropout", step * schedule.accumulate + part))
-                    value = loss(step * schedule.accumulate + part) / schedule.accumulate
-                    value.backward()
-                total += float(value.detach())
-            if schedule.clip:
-                torch.nn.utils.clip_grad_norm_(parameters, schedule.clip)
+            for part in mine:
+                number = step * parts + part
+                with torch.random.fork_rng(devices=[]), timed("learn"):
+                    torch.manual_seed(random.subseed(schedule.seed, "dropout", number))
+                    total += backward(number, parts / world.size, part == mine[-1])
+            total = world.sum(total, device) / world.size
             if not np.isfinite(total):
                 raise BadInput(f"the loss of {learner.method.name} is {total} at step {step}; lower schedule.rate")
-            optimiser.step()
+            with timed("update"):
+                backward.update(optimiser, schedule.clip, parameters)
             progress.log(step, total)
             every = schedule.validate_every
             if valid is not None and every and ((step + 1) % every == 0 or step + 1 == schedule.steps):
                 m.eval()
-                progress.validated(step, validate(learner, valid, schedule))
+                with timed("validate"):
+                    progress.validated(step, validate(learner, valid, schedule) if progress.first else -np.inf)
+            progress.tell()
             if (step + 1) % schedule.checkpoint_every == 0:
-                progress.save(step + 1, optimiser)
+                with timed("keep"):
+                    progress.save(step + 1, optimiser)
             advance(1)
         progress.finish(optimiser)
+    world.equalise(m)
     m.eval()
 
 
@@ -170,12 +203,15 @@ def validate(learner: Any, valid: Rule, schedule: Schedule) -> float:
 class _Progress:
     """Checkpoint, log and best state of one training."""
 
-    def __init__(self, schedule: Schedule, learner: Any, train: Rule, keep: Path | None):
-        self.schedule, self.learner, self.keep = schedule, learner, keep
+    def __init__(self, schedule: Schedule, learner: Any, train: Rule, keep: Path | None, first: bool = True):
+        self.schedule, self.learner, self.first = schedule, learner, first
+        self.keep = keep if first else None  # of several processes only the first writes and tells
+        self.scaler: dict[str, Any] = {}
         self.best, self.best_state = -np.inf, None
         self.rows: list[dict[str, float]] = []
         self.start = time.monotonic()
         self.identity = {"method": learner.method.name, "options": learner.method.options(), "part": train.part.id}
+        self.tracking, self.offset = tracking.current() if first else None, 0
 
     def resume(self, optimiser: torch.optim.Optimizer) -> int:
         if self.keep is None or not (self.keep / "checkpoint.pt").is_file():
@@ -186,8 +222,14 @@ class _Progress:
         self.learner.modules.load_state_dict(saved["modules"])
         optimiser.load_state_dict(saved["optimiser"])
         self.best, self.best_state = saved["best"], saved["best_state"] or None
-        self.rows = json.loads(saved["rows"])
+        self.rows, self.scaler = json.loads(saved["rows"]), saved.get("scaler", {})
         return int(saved["step"])
+
+    def resume_scaler(self, scaler: Any) -> None:
+        """Go on with the loss scale of the checkpoint, and keep this one's in the next."""
+        if self.scaler:
+            scaler.load_state_dict(self.scaler)
+        self.scaler_now = scaler.state_dict
 
     def save(self, step: int, optimiser: torch.optim.Optimizer) -> None:
         if self.keep is None:
@@ -200,8 +242,17 @@ class _Progress:
             "best": float(self.best),
             "best_state": self.best_state or {},
             "rows": json.dumps(self.rows),
+            "scaler": self.scaler_now(),
         }
         write_atomically(self.keep / "checkpoint.pt", lambda t: torch.save(state, t))
+
+    def start_telling(self) -> None:
+        if self.tracking:
+            self.offset = self.tracking.start({**self.identity, "version": __version__}, self.rows)
+
+    def tell(self) -> None:
+        if self.tracking:
+            self.tracking.log(self.offset, self.rows[-1])
 
     def log(self, step: int, loss: float) -> None:
         self.rows.append({"step": step, "loss": loss, "rate": self.schedule.rate_at(step)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,20 +15,24 @@ from handful.tasks.episode import Episode
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its 95% interval; ``over`` says what the interval covers (tasks, seeds, classes)."""
+    """A value and its 95% interval; ``over`` says what the interval covers (tasks, seeds, classes).
+
+    ``scale`` is what the value is multiplied by to be shown: 100 for shares, which are shown in percent, 1 for ratios.
+    """
 
     value: float
     low: float
     high: float
     over: str
     n: int
+    scale: float = 100.0
 
     @property
     def half(self) -> float:
         return (self.high - self.low) / 2
 
     def __str__(self) -> str:
-        return f"{100 * self.value:.2f} ± {100 * self.half:.2f}"
+        return f"{self.scale * self.value:.2f} ± {self.scale * self.half:.2f}"
 
     def as_dict(self) -> dict[str, Any]:
         return {"value": self.value, "low": self.low, "high": self.high, "over": self.over, "n": self.n}
@@ -51,12 +56,15 @@ class Metric:
     """Base of the metrics.
 
     ``row`` scores one task (the episode is the scorer's truth); ``reduce`` turns a frame of rows into an estimate for one of
-    ``columns``: mean and t interval over tasks unless a metric has its own way.
+    ``columns``: mean and t interval over tasks unless a metric has its own way. Columns are shares, shown in percent, unless
+    ``scales`` names another factor (1 for a ratio); more is better unless ``lower`` names the column.
     """
 
     name: ClassVar[str] = ""
     columns: ClassVar[tuple[str, ...]] = ()
     main: ClassVar[str] = ""
+    scales: ClassVar[Mapping[str, float]] = {}
+    lower: ClassVar[frozenset[str]] = frozenset()
 
     def row(self, episode: Episode, scores: np.ndarray, support_scores: np.ndarray | None = None) -> dict[str, float]:
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -38,6 +39,8 @@ class PairAccuracy(Metric):
     name: ClassVar[str] = "pairs"
     columns: ClassVar[tuple[str, ...]] = ("hm", "unseen", "seen", "p1_hm", "p2_hm", "confusion", *MEANS[2:])
     main: ClassVar[str] = "hm"
+    scales: ClassVar[Mapping[str, float]] = {"confusion": 1.0}
+    lower: ClassVar[frozenset[str]] = frozenset({"confusion", "u_to_s", "u_to_u"})
 
     def row(self, episode: Episode, scores: np.ndarray, support_scores: np.ndarray | None = None) -> dict[str, float]:
         return pair_row(episode, scores.argmax(1))

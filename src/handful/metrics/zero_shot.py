@@ -136,15 +136,27 @@ def stacking(scores: NDArray, truth: NDArray, seen_columns: NDArray[np.bool_], *
     if seen_columns.all() or not seen_columns.any():
         raise BadInput("calibrated stacking needs seen and unseen candidates; all of these are one kind")
     truth_seen = seen_columns[truth]
-    if truth_seen.all() or not truth_seen.any():
-        raise BadInput("calibrated stacking needs images of seen and of unseen classes; all of these are one kind")
     best_seen = np.where(seen_columns, scores, -np.inf).max(axis=1)
     best_unseen = np.where(seen_columns, -np.inf, scores).max(axis=1)
     right = scores[np.arange(len(truth)), truth] >= np.where(truth_seen, best_seen, best_unseen)
-    margin = best_seen - best_unseen
-    inner = np.unique(np.quantile(margin, np.linspace(0, 1, points), method="nearest"))
+    return stacking_of(best_seen - best_unseen, right, truth_seen, points=points)
+
+
+def stacking_of(
+    margin: NDArray, right: NDArray[np.bool_], is_seen: NDArray[np.bool_], *, points: int = 401
+) -> Stacking:
+    """The same from three facts an image, for candidates too many to keep every score.
+
+    ``margin`` is the best seen score less the best unseen one, ``right`` whether the truth leads its own kind, and
+    ``is_seen`` whether the truth is a seen class.
+    """
+    if is_seen.all() or not is_seen.any():
+        raise BadInput("calibrated stacking needs images of seen and of unseen classes; all of these are one kind")
+    edges = np.unique(np.quantile(margin, np.linspace(0, 1, points), method="nearest"))
+    # Half way between two margins, so that no tie is left to chance.
+    inner = np.concatenate([[edges[0] - 1.0], (edges[1:] + edges[:-1]) / 2, [edges[-1] + 1.0]])
     bias = np.concatenate([[-np.inf], inner, [np.inf]])
     called_seen = margin[None, :] > bias[:, None]
-    seen = (called_seen & right & truth_seen).sum(axis=1) / truth_seen.sum()
-    unseen = (~called_seen & right & ~truth_seen).sum(axis=1) / (~truth_seen).sum()
+    seen = (called_seen & right & is_seen).sum(axis=1) / is_seen.sum()
+    unseen = (~called_seen & right & ~is_seen).sum(axis=1) / (~is_seen).sum()
     return Stacking(bias, seen, unseen)

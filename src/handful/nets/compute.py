@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from handful.errors import BadInput
+from handful.errors import BadInput, nearest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +28,18 @@ class Compute:
         many images there are.
     threads
         Threads of this process (1 by default: with anything else running, more can be far slower).
+    compile
+        A backend of torch.compile (``inductor``) that the backbone of an embedded method is trained through; none by default.
+    sync_norm
+        Under torchrun on CUDA: batch norm over the images of all processes instead of each process's own.
     """
 
     device: str = "cpu"
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     batch: int = 64
     threads: int = 1
+    compile: str = ""
+    sync_norm: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -48,6 +54,12 @@ class Compute:
             raise BadInput(f"precision must be float32, bfloat16 or float16, not {self.precision!r}")
         if self.batch < 1 or self.threads < 1:
             raise BadInput("batch and threads must be at least 1")
+        if self.compile:
+            known = ("inductor", "aot_eager", "eager", "cudagraphs")
+            if self.compile not in known:
+                raise BadInput(
+                    f"compile takes a backend of torch.compile, not {self.compile!r}; {nearest(self.compile, known)}"
+                )
 
     @contextmanager
     def here(self) -> Iterator[torch.device]:

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 
-from handful.errors import BadInput
+from handful.errors import BadInput, nearest
 from handful.nets.backbone import Backbone
+
+NORMS: dict[str, Callable[[int], nn.Module]] = {
+    "batch": nn.BatchNorm2d,
+    "group": lambda filters: nn.GroupNorm(8, filters),
+    "layer": lambda filters: nn.GroupNorm(1, filters),
+    "none": lambda filters: nn.Identity(),
+}
 
 
 class Conv4(Backbone):
     """Four blocks of 3x3 convolution, batch norm, ReLU and 2x2 max-pooling (Vinyals et al., NIPS 2016).
 
     The vector is the flattened last map (64 at 28x28, 1,600 at 84x84), as in Snell et al. 2017; ``pool=1`` averages it.
-    Images of any size from 16x16 on, with one or three channels. Normalisation: x / 255.
+    Images of any size from 16x16 on, with one or three channels. Normalisation: x / 255. ``norm`` is ``batch``, ``group`` (eight
+    groups), ``layer`` (one) or ``none``; the last three do not look at the other images of a batch.
     """
 
-    def __init__(self, shape: tuple[int, ...], filters: int = 64, pool: int = 0):
+    def __init__(self, shape: tuple[int, ...], filters: int = 64, pool: int = 0, norm: str = "batch"):
         super().__init__(shape)
+        if norm not in NORMS:
+            raise BadInput(f"conv4 has no norm {norm!r}; {nearest(norm, NORMS)}")
+        if norm == "group" and filters % 8:
+            raise BadInput(f"conv4 with norm=group needs a multiple of 8 filters, not {filters}")
         if min(shape[:2]) < 16:
             raise BadInput(f"conv4 halves its input four times and needs images of at least 16x16, not {shape[:2]}")
         blocks = []
@@ -24,7 +38,7 @@ class Conv4(Backbone):
             blocks.append(
                 nn.Sequential(
                     nn.Conv2d(shape[2] if i == 0 else filters, filters, 3, padding=1),
-                    nn.BatchNorm2d(filters),
+                    NORMS[norm](filters),
                     nn.ReLU(),
                     nn.MaxPool2d(2),
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from handful.clock import timed
 from handful.data.collection import Collection
 from handful.nets.compute import Compute
 
@@ -51,7 +53,11 @@ def embed_rows(
     out: np.ndarray | None = None
     step = compute.batch * 8
     for start in range(0, len(rows), step):
-        block = embed_images(net, collection.read(rows[start : start + step]), compute, maps).cpu().numpy()
+        with timed("read"):
+            images = collection.read(rows[start : start + step])
+            release(collection.array)
+        with timed("embed"):
+            block = embed_images(net, images, compute, maps).cpu().numpy()
         if out is None:
             out = np.empty((len(rows), *block.shape[1:]), dtype=np.float32)
         out[start : start + len(block)] = block
@@ -60,6 +66,14 @@ def embed_rows(
     if out is None:
         return np.zeros((0, *(net.map_shape if maps else (net.width,))), dtype=np.float32)
     return out
+
+
+def release(array: np.ndarray | None) -> None:
+    """Give a mapped array's pages back to the system, which keeps them as long as it has room: a large collection that is
+    read through must not count as this process's memory."""
+    mapped = getattr(array, "_mmap", None)
+    if mapped is not None and getattr(array, "mode", "") in ("r", "r+", "w+") and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def weights_hash(net: nn.Module) -> str:

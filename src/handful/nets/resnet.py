@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from handful.errors import BadInput
 from handful.nets.backbone import Backbone, initialise
 
 
@@ -55,7 +56,10 @@ def shortcut(c_in: int, c_out: int, stride: int) -> nn.Module | None:
 class ResNet(Backbone):
     """He et al., "Deep residual learning", CVPR 2016: 7x7 stem with stride 2 and max-pooling, four stages.
 
-    The vector is the average of the last map. Normalisation: ImageNet's mean and deviation.
+    The vector is the average of the last map. Normalisation: ImageNet's mean and deviation on three channels, 0.5 and 0.5
+    on one. ``size`` resizes images first (224, as published weights were trained; 0 leaves them as they are).
+    ``weights=FILE`` reads a state dict in torchvision's format. Where a bottleneck halves the map, its 3x3 convolution
+    does (torchvision's reading, known as v1.5), not its first 1x1 convolution as in the paper.
     """
 
     mean: ClassVar[tuple[float, ...]] = (0.485, 0.456, 0.406)
@@ -63,8 +67,13 @@ class ResNet(Backbone):
     block: type[BasicBlock] | type[Bottleneck] = BasicBlock
     depths: tuple[int, ...] = (2, 2, 2, 2)
 
-    def __init__(self, shape: tuple[int, ...]):
+    def __init__(self, shape: tuple[int, ...], size: int = 0):
         super().__init__(shape)
+        if size < 0:
+            raise BadInput(
+                f"{type(self).__name__} resizes images to {size} pixels; give a positive size, or 0 for none"
+            )
+        self.size = size or None
         if shape[2] == 1:
             self.mean, self.std = (0.5,), (0.5,)  # type: ignore[misc]
         self.conv1 = nn.Conv2d(shape[2], 64, 7, 2, 3, bias=False)
@@ -82,7 +91,7 @@ class ResNet(Backbone):
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
         initialise(self)
         self.width = c_in
-        side = [shape[0], shape[1]]
+        side = [size, size] if size else [shape[0], shape[1]]
         for _ in range(5):
             side = [(s + 1) // 2 for s in side]
         self.map_shape = (c_in, side[0], side[1])
@@ -92,5 +101,19 @@ class ResNet(Backbone):
         return self.layer4(self.layer3(self.layer2(self.layer1(x))))
 
 
+class ResNet10(ResNet):
+    """ResNet-10: one basic block a stage, 512 outputs, as in few-shot work on CUB and miniImageNet (Chen et al., "A closer
+    look at few-shot classification", ICLR 2019)."""
+
+    depths = (1, 1, 1, 1)
+
+
 class ResNet18(ResNet):
     """ResNet-18: two basic blocks a stage, 512 outputs."""
+
+
+class ResNet50(ResNet):
+    """ResNet-50: 3, 4, 6 and 3 bottleneck blocks, 2,048 outputs."""
+
+    block = Bottleneck
+    depths = (3, 4, 6, 3)

@@ -12,6 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 COLOURS = ("#1f6f8b", "#c8553d", "#588157", "#8a5a9e", "#d19a2a", "#4a6fa5", "#7f7f7f", "#b5577d", "#3f9c95", "#6b4e3d")
 STYLE: Any = {
@@ -33,7 +34,7 @@ def as_svg(figure: Any) -> str:
     stream = io.StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None})
     plt.close(figure)
-    text = stream.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", stream.getvalue(), flags=re.S)
     return unique_ids(text[text.index("<svg") :])
 
 
@@ -45,6 +46,13 @@ def unique_ids(svg: str) -> str:
     svg = re.sub(r'id="([^"]+)"', rf'id="{mark}-\1"', svg)
     svg = re.sub(r'href="#([^"]+)"', rf'href="#{mark}-\1"', svg)
     return re.sub(r"url\(#([^)]+)\)", rf"url(#{mark}-\1)", svg)
+
+
+def shortened(text: str, most: int = 24) -> str:
+    """The text on one line, its end cut with dots where it is longer; a dollar sign stays a dollar sign."""
+    text = " ".join(text.split())
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return (" " if text.startswith("_") else "") + text.replace("$", r"\$")  # a legend leaves out "_names"
 
 
 def bars(
@@ -70,11 +78,11 @@ def bars(
                 capsize=2.5,
                 color=COLOURS[i % len(COLOURS)],
                 error_kw={"lw": 1},
-                label=name,
+                label=shortened(name, 32),
             )
         axis.set_xticks(
             x,
-            labels,
+            [shortened(label, 32) for label in labels],
             rotation=0 if max(map(len, labels)) < 14 and len(labels) < 6 else 25,
             ha="center" if len(labels) < 6 and max(map(len, labels)) < 14 else "right",
         )
@@ -99,31 +107,75 @@ def curves(
         figure, axis = plt.subplots(figsize=(4.6, 3.1))
         for i, (name, points) in enumerate(lines.items()):
             x, value, low, high = np.asarray(points, dtype=float).T
-            axis.plot(x, value, "-o", ms=3, lw=1.5, color=COLOURS[i % len(COLOURS)], label=name)
+            axis.plot(x, value, "-o", ms=3, lw=1.5, color=COLOURS[i % len(COLOURS)], label=shortened(name))
             axis.fill_between(x, low, high, color=COLOURS[i % len(COLOURS)], alpha=0.18, lw=0)
         if chance is not None:
             x, value = np.asarray(chance, dtype=float).T
             axis.plot(x, value, ":", color="#555", lw=1, label="chance")
         if logx:
             axis.set_xscale("log")
+        elif all(float(p[0]).is_integer() for points in lines.values() for p in points):
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_xlabel(xlabel)
         axis.set_ylabel(ylabel)
         axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
         return as_svg(figure)
 
 
-def heat(values: np.ndarray, rows: Sequence[str], columns: Sequence[str], label: str, numbers: bool = True) -> str:
-    """A heat map with its numbers written in."""
+def side_bars(
+    labels: Sequence[str],
+    groups: Mapping[str, Sequence[tuple[float, float]]],
+    xlabel: str = "accuracy (%)",
+) -> str:
+    """Bars lying on their side, for many labels: for each group one (value, half interval) a label."""
+    thick = 0.17 if len(groups) > 2 else 0.2
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(5.2, 1.0 + len(labels) * (thick * len(groups) + 0.16)))
+        step = 0.86 / max(1, len(groups))
+        y = np.arange(len(labels))
+        for i, (name, values) in enumerate(groups.items()):
+            value = np.asarray([v for v, _ in values], dtype=float)
+            half = np.nan_to_num(np.asarray([h for _, h in values], dtype=float))
+            place = y + (i - (len(groups) - 1) / 2) * step
+            colour = COLOURS[i % len(COLOURS)]
+            axis.barh(
+                place,
+                value,
+                step * 0.9,
+                xerr=half,
+                capsize=2,
+                color=colour,
+                error_kw={"lw": 0.9},
+                label=shortened(name),
+            )
+        axis.set_yticks(y, [shortened(label) for label in labels])
+        axis.set_ylim(len(labels) - 0.5, -0.5)
+        axis.grid(axis="y", visible=False)
+        axis.set_xlabel(xlabel)
+        if len(groups) > 1:
+            figure.legend(frameon=False, fontsize=8, loc="outside upper left", ncols=min(len(groups), 3))
+        return as_svg(figure)
+
+
+def heat(
+    values: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    label: str,
+    numbers: bool = True,
+    blank: float | None = None,
+) -> str:
+    """A heat map with its numbers written in, but for the value that is left blank."""
     values = np.asarray(values, dtype=float)
     with plt.rc_context({**STYLE, "axes.grid": False}):
         figure, axis = plt.subplots(figsize=(1.6 + 0.55 * len(columns), 1.2 + 0.32 * len(rows)))
         image = axis.imshow(values, cmap="YlGnBu", aspect="auto")
-        axis.set_xticks(range(len(columns)), columns, rotation=35, ha="right")
-        axis.set_yticks(range(len(rows)), rows)
+        axis.set_xticks(range(len(columns)), [shortened(c) for c in columns], rotation=35, ha="right")
+        axis.set_yticks(range(len(rows)), [shortened(r) for r in rows])
         if numbers and values.size <= 400:
             middle = (np.nanmax(values) + np.nanmin(values)) / 2
             for i, j in np.ndindex(*values.shape):
-                if not np.isnan(values[i, j]):
+                if not np.isnan(values[i, j]) and values[i, j] != blank:
                     axis.text(
                         j,
                         i,

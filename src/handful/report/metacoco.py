@@ -2,24 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from handful.data.collection import Part
+from handful.data.collection import Collection, Part
 from handful.data.store import write_atomically
 from handful.errors import BadInput, Infeasible
-from handful.methods.contract import Learner
+from handful.methods.contract import Learner, load, make
 from handful.metrics.base import Estimate
+from handful.nets.compute import Compute
 from handful.report.figures import bars, curves
 from handful.runs.evaluate import evaluate
+from handful.runs.store import digest
 from handful.tasks.make import make_rule
 
 EPISODES = ("iid", "ood", "ood-conflict")
+METHODS = ("anil", "versa", "protonet", "r2d2", "baseline", "dn4", "baseline++", "can")
 Learners = Mapping[str, Mapping[str, Learner]]
+
+
+def trained(
+    collection: Collection,
+    methods: Sequence[str],
+    nets: Sequence[str],
+    steps: int,
+    folder: Path,
+    *,
+    compute: Compute | None = None,
+    seed: int = 0,
+    say: Callable[[str], None] = lambda text: None,
+) -> dict[str, dict[str, Learner]]:
+    """Each method with each backbone, trained on 5-way 5-shot tasks of the train split; models in ``folder`` are not trained again."""
+    compute = compute or Compute()
+    wanted = {
+        (net, name): make(name, net=net, schedule={"steps": steps, "seed": seed}) for net in nets for name in methods
+    }
+    rule = make_rule("n-way", collection.part("train"), ways=5, shots=5, queries=5)
+    found: dict[str, dict[str, Learner]] = {}
+    for (net, name), method in wanted.items():
+        place = folder / digest([collection.id, name, method.options()])
+        if not (place / "model.json").is_file():
+            say(f"training {name}, {net}")
+            method.meta_fit(rule, compute=compute).save(place)
+        found.setdefault(net, {})[name] = load(place, compute)
+    return found
 
 
 @dataclass

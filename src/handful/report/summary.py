@@ -9,10 +9,17 @@ import polars as pl
 from handful.metrics import Estimate
 from handful.runs import Run
 
+Points = list[tuple[float, float, float, float]]
+
 
 def percent(estimate: Estimate) -> tuple[float, float]:
-    """Value and half interval in percent."""
-    return 100 * estimate.value, 100 * estimate.half
+    """Value and half interval as shown: in percent unless the estimate has another scale."""
+    return estimate.scale * estimate.value, estimate.scale * estimate.half
+
+
+def point(x: float, e: Estimate) -> tuple[float, float, float, float]:
+    """A point of a curve with its band, as shown."""
+    return x, e.scale * e.value, e.scale * e.low, e.scale * e.high
 
 
 def run_table(runs: Mapping[str, Run], columns: list[str]) -> pl.DataFrame:
@@ -28,8 +35,8 @@ def run_table(runs: Mapping[str, Run], columns: list[str]) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def binned(run: Run, key: str, column: str, bins: int = 6) -> list[tuple[float, float, float, float]]:
-    """Points (x, value, low, high) in percent, values of ``key`` gathered into at most ``bins`` groups of neighbours."""
+def binned(run: Run, key: str, column: str, bins: int = 6) -> Points:
+    """Points (x, value, low, high) as shown, values of ``key`` gathered into at most ``bins`` groups of neighbours."""
     values = sorted(run.frame[key].unique().to_list())
     size = -(-len(values) // bins)
     points = []
@@ -38,5 +45,5 @@ def binned(run: Run, key: str, column: str, bins: int = 6) -> list[tuple[float, 
         part = run.frame.filter(pl.col(key).is_in(group))
         estimate = run.estimate(column, part)
         if estimate.n > 1:
-            points.append((float(part[key].mean()), 100 * estimate.value, 100 * estimate.low, 100 * estimate.high))  # type: ignore[arg-type]
+            points.append(point(float(part[key].mean()), estimate))  # type: ignore[arg-type]
     return points

@@ -1,79 +1,185 @@
-"""Engines: where chunks of tasks are worked. An engine never changes a number."""
+"""Engines: where chunks of tasks are worked. An engine never changes a number.
+
+Work is cut into items that can be done again without harm, so an engine may lose a worker and ask another.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
+import os
+import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from typing import Any, Protocol
 
-from handful.errors import BadInput, HandfulError
+from handful.errors import BadInput, HandfulError, nearest
 
-Work = Callable[[Any], Any]
+ENGINES = ("inline", "processes", "ray")
+RETRIES = 3
+
+Work = Callable[[Any, Any], Any]
 
 
 class Engine(Protocol):
-    """Calls ``work(context, item)`` for every item, in any order and anywhere."""
+    """Calls ``work(context, item)`` for every item, in any order and anywhere.
 
-    def map(self, work: Callable[[Any, Any], Any], context: Any, items: Sequence[Any]) -> Iterator[Any]: ...
+    ``workers`` is how many items are worked at a time; ``local`` says that the workers see this machine's files.
+    """
+
+    name: str
+    workers: int
+    local: bool
+
+    def map(self, work: Work, context: Any, items: Sequence[Any]) -> Iterator[Any]: ...
+
+    def close(self) -> None: ...
 
 
 class Inline:
     """This process."""
 
-    def map(self, work: Callable[[Any, Any], Any], context: Any, items: Sequence[Any]) -> Iterator[Any]:
+    name, workers, local = "inline", 1, True
+
+    def close(self) -> None:
+        pass
+
+    def map(self, work: Work, context: Any, items: Sequence[Any]) -> Iterator[Any]:
         for item in items:
             yield work(context, item)
 
 
-_CONTEXT: Any = None
+_HELD: tuple[str, Any] | None = None
 
 
-def _begin(context: Any) -> None:
-    global _CONTEXT
+def _begin() -> None:
     import torch
 
+    from handful.progress import silence
+
+    silence()
     torch.set_num_threads(1)
-    _CONTEXT = context
 
 
-def _call(work: Callable[[Any, Any], Any], item: Any) -> Any:
-    return work(_CONTEXT, item)
+def _call(parcel: str, work: Work, item: Any) -> Any:
+    """One item, in a worker, which unpacks a context once."""
+    global _HELD
+    if _HELD is None or _HELD[0] != parcel:
+        _HELD = None
+        _HELD = (parcel, ForkingPickler.loads(Path(parcel).read_bytes()))
+    return work(_HELD[1], item)
 
 
 class Processes:
-    """Worker processes on this machine; the context reaches each of them once."""
+    """Worker processes on this machine, kept from one map to the next; a context reaches each of them once.
 
-    def __init__(self, workers: int):
+    When a worker dies (killed, out of memory) the items under way are given to new workers, each at most ``retries`` times
+    again.
+    """
+
+    name, local = "processes", True
+
+    def __init__(self, workers: int, retries: int = RETRIES):
         if workers < 1:
             raise BadInput(f"workers must be at least 1, not {workers}")
-        self.workers = workers
+        self.workers, self.retries = workers, retries
+        self._pool: ProcessPoolExecutor | None = None
 
-    def map(self, work: Callable[[Any, Any], Any], context: Any, items: Sequence[Any]) -> Iterator[Any]:
-        spawn = multiprocessing.get_context("spawn")
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+    def map(self, work: Work, context: Any, items: Sequence[Any]) -> Iterator[Any]:
+        waiting: deque[tuple[Any, int]] = deque((item, 0) for item in items)
+        if not waiting:
+            return
+        with tempfile.TemporaryDirectory(prefix="handful-") as folder:
+            parcel = Path(folder) / "context"
+            parcel.write_bytes(ForkingPickler.dumps(context))
+            while waiting:
+                lost: list[tuple[Any, int]] = []
+                yield from self._until_one_dies(work, str(parcel), waiting, lost)
+                if lost:
+                    self.close()
+                waiting.extendleft((item, self._again(tries)) for item, tries in reversed(lost))
+
+    def _until_one_dies(
+        self, work: Work, parcel: str, waiting: deque[tuple[Any, int]], lost: list[tuple[Any, int]]
+    ) -> Iterator[Any]:
+        """Results until all is done or a worker has died; then ``lost`` holds what was under way."""
+        pool = self._pool = self._pool or ProcessPoolExecutor(self.workers, get_context("spawn"), _begin)
+        under_way: dict[Future[Any], tuple[Any, int]] = {}
         try:
-            with ProcessPoolExecutor(self.workers, spawn, _begin, (context,)) as pool:
-                waiting = iter(items)
-                under_way: set[Any] = set()
-                try:
-                    while True:
-                        while len(under_way) < 2 * self.workers and (item := next(waiting, None)) is not None:
-                            under_way.add(pool.submit(_call, work, item))
-                        if not under_way:
-                            return
-                        # A bounded wait: polars' signal handler restarts system calls, so Ctrl-C would not wake this thread.
-                        done, under_way = wait(under_way, timeout=0.5, return_when=FIRST_COMPLETED)
-                        for future in done:
-                            yield future.result()
-                finally:
-                    for future in under_way:
-                        future.cancel()
-        except BrokenProcessPool as error:
-            raise HandfulError(
-                "a worker process died (out of memory, or killed); run the same command again to go on"
-            ) from error
+            while (waiting or under_way) and not lost:
+                while waiting and len(under_way) < 2 * self.workers:
+                    entry = waiting.popleft()
+                    try:
+                        under_way[pool.submit(_call, parcel, work, entry[0])] = entry
+                    except BrokenProcessPool:
+                        lost.append(entry)
+                        break
+                # A bounded wait: polars' signal handler restarts system calls, so Ctrl-C would not wake this thread.
+                done, _ = wait(under_way, timeout=0.5, return_when=FIRST_COMPLETED)
+                for future in done:
+                    entry = under_way.pop(future)
+                    if isinstance(future.exception(), BrokenProcessPool):
+                        lost.append(entry)
+                    else:
+                        yield future.result()
+        finally:
+            for future in under_way:
+                future.cancel()
+        lost += under_way.values() if lost else []
+
+    def _again(self, tries: int) -> int:
+        if tries >= self.retries:
+            raise died("a worker process", tries + 1)
+        return tries + 1
+
+
+def died(what: str, times: int) -> HandfulError:
+    """The one sentence when retrying did not help."""
+    return HandfulError(
+        f"{what} died {times} times over the same work (out of memory, or killed); lower --workers or --batch and run the "
+        "same command again to go on"
+    )
+
+
+def make_engine(name: str | Engine | None = None, workers: int | None = None, address: str | None = None) -> Engine:
+    """The engine of a name: ``inline``, ``processes`` or ``ray``; without one, processes for more than one worker.
+
+    Parameters
+    ----------
+    workers
+        Items at a time: 1 inline, the cores by default for processes, the cluster's for Ray.
+    address
+        Of a Ray cluster: ``auto`` for the one on this machine, HOST:PORT; without it a cluster of this machine is started.
+    """
+    if name is not None and not isinstance(name, str):
+        return name
+    if workers is not None and workers < 1:
+        raise BadInput(f"workers must be at least 1, not {workers}")
+    if name is None:
+        name = "ray" if address else "processes" if (workers or 1) > 1 else "inline"
+    if name not in ENGINES:
+        raise BadInput(f"no engine {name!r}; {nearest(name, ENGINES)}")
+    if address and name != "ray":
+        raise BadInput(f"--address is of a Ray cluster and the engine is {name}; add --engine ray")
+    if name == "inline":
+        if (workers or 1) > 1:
+            raise BadInput(f"the inline engine has one worker, not {workers}; use --engine processes")
+        return Inline()
+    if name == "processes":
+        return Processes(workers or os.cpu_count() or 1)
+    from handful.runs.cluster import Ray
+
+    return Ray(address, workers)
 
 
 def engine(workers: int = 1) -> Engine:
+    """Inline for one worker, processes for more."""
     return Inline() if workers <= 1 else Processes(workers)

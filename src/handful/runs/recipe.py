@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from handful import registry
 from handful.data.collection import Collection, Part
 from handful.data.opening import open_collection
 from handful.errors import BadInput, nearest
-from handful.methods.contract import Learner, agree, load, make
+from handful.methods.contract import Learner, load, make
 from handful.nets.compute import Compute
+from handful.runs.engine import Engine, make_engine
 from handful.runs.evaluate import evaluate
+from handful.runs.filled import RecipeResult
+from handful.runs.matrix import Cell, Matrix, fill
 from handful.runs.run import Run
-from handful.runs.store import digest
 from handful.tasks.make import make_rule
 from handful.tasks.rule import Rule
 
@@ -146,101 +146,78 @@ def choose_part(collection: Collection, split: str, scheme: str | None) -> Part:
     return collection.part(split, scheme)
 
 
-@dataclass
-class RecipeResult:
-    """The filled table: one row a method and test, reported beside measured."""
-
-    recipe: Recipe
-    collection: Collection
-    runs: dict[tuple[str, str, int], Run]
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        import numpy as np
-
-        from handful.metrics import mean_interval
-
-        rows = []
-        for method in self.recipe.method:
-            for test in self.recipe.test:
-                runs = [
-                    self.runs[key] for s in self.recipe.seeds if (key := (method.title, test.label, s)) in self.runs
-                ]
-                if not runs:
-                    continue
-                estimates = [r.estimate(test.metric) for r in runs]
-                estimate = (
-                    estimates[0]
-                    if len(runs) == 1
-                    else mean_interval(np.asarray([e.value for e in estimates]), "training seeds")
-                )
-                reported = method.reported.get(test.label)
-                value, half = (
-                    (reported if isinstance(reported, tuple) else (reported, None))
-                    if reported is not None
-                    else (None, None)
-                )
-                rows.append(
-                    {
-                        "method": method.title,
-                        "test": test.label,
-                        "metric": test.metric or runs[0].main,
-                        "measured": 100 * estimate.value,
-                        "half": 100 * estimate.half,
-                        "over": estimate.over,
-                        "n": estimate.n,
-                        "reported": value,
-                        "reported_half": half,
-                    }
-                )
-        return pl.DataFrame(rows, infer_schema_length=None)
-
-
 def run_recipe(
     recipe: Recipe,
     *,
     collection: str | None = None,
     out: Path | None = None,
     compute: Compute | None = None,
-    workers: int = 1,
+    workers: int | None = None,
+    engine: str | Engine | None = None,
+    address: str | None = None,
+    cache: bool = True,
     tasks: int | None = None,
+    answers: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> RecipeResult:
-    """Train and evaluate every method of a recipe; with ``out``, what is done already is not done again."""
+    """Train and evaluate every method of a recipe; with ``out``, what is done already is not done again.
+
+    Trainings and evaluations are spread over the engine's workers (see `evaluate` for ``workers``, ``engine``, ``address`` and
+    ``cache``), which changes no number. ``answers`` keeps every answer beside each run's table.
+    """
     source = open_collection(collection or recipe.collection)
     compute = compute or Compute(threads=recipe.threads)
     for method in recipe.method:  # every name and option is checked before anything is trained
         if method.name:
             configured(method, 0)
+    matrix = Matrix(recipe, source, compute, tasks, answers, cache, out)
     runs: dict[tuple[str, str, int], Run] = {}
-    for method in recipe.method:
-        for seed in recipe.seeds:
-            say(f"{method.title}, training seed {seed}")
-            key = digest([source.id, method.model_dump(), recipe.train and recipe.train.model_dump(), seed])
-            keep = out / "models" / key if out else None
-            learner = learner_of(recipe, method, seed, source, compute, keep)
-            drawn: dict[str, Run] = {}  # columns that differ by metric only are one run
-            for test in recipe.test:
-                if method.tests and test.label not in method.tests:
-                    continue
-                same = digest([test.model_dump(exclude={"label", "metric"})])
-                if same in drawn:
-                    runs[(method.title, test.label, seed)] = drawn[same]
-                    continue
-                rule = test.build(source, "test")
-                agree(learner.method, rule)
-                place = out / "runs" / key / digest([test.model_dump()]) if out else None
-                run = evaluate(
-                    learner,
-                    rule,
-                    tasks or test.tasks,
-                    test.seed,
-                    repeats=test.repeats,
-                    out=place,
-                    workers=workers,
-                )
-                runs[(method.title, test.label, seed)] = drawn[same] = run
-    return RecipeResult(recipe, source, runs)
+    where = make_engine(engine, workers, address)
+    try:
+        found = one_by_one(matrix, say) if where.name == "inline" else fill(matrix, where, out, say)
+        for cell, run in found:
+            for label in cell.labels:
+                runs[(matrix.spec(cell.row).title, label, cell.row.seed)] = run
+            if out:
+                RecipeResult(recipe, source, runs).keep(out)
+    finally:
+        if where is not engine:
+            where.close()
+    return RecipeResult(recipe, source, in_order(matrix, runs))
+
+
+def one_by_one(matrix: Matrix, say: Callable[[str], None]) -> Iterator[tuple[Cell, Run]]:
+    """Every row trained and every cell filled in this process, in the table's order."""
+    recipe, source, out = matrix.recipe, matrix.source, matrix.out
+    for row in matrix.rows():
+        method = matrix.spec(row)
+        say(f"{method.title}, training seed {row.seed}")
+        keep = out / "models" / row.key if out else None
+        learner = learner_of(recipe, method, row.seed, source, matrix.compute, keep)
+        for cell in matrix.cells(row):
+            test = matrix.test(cell)
+            run = evaluate(
+                learner,
+                test.build(source, "test"),
+                matrix.tasks or test.tasks,
+                test.seed,
+                repeats=test.repeats,
+                out=matrix.place(cell, out) if out else None,
+                cache=matrix.cache,
+                answers=matrix.answers,
+            )
+            yield cell, run
+
+
+def in_order(matrix: Matrix, runs: dict[tuple[str, str, int], Run]) -> dict[tuple[str, str, int], Run]:
+    """Runs in the table's order, in whatever order they were done."""
+    order = [
+        (matrix.spec(row).title, label, row.seed)
+        for row in matrix.rows()
+        for cell in matrix.cells(row)
+        for label in cell.labels
+    ]
+    return {key: runs[key] for key in order}
 
 
 def configured(method: MethodSpec, seed: int) -> Any:
@@ -252,6 +229,22 @@ def configured(method: MethodSpec, seed: int) -> Any:
         schedule.setdefault("seed", seed)
         options["schedule"] = schedule
     return make(str(method.name), **options)
+
+
+def shortened(recipe: Recipe, steps: int) -> Recipe:
+    """The same recipe with at most so many training steps a method, to see it run before it is run for long."""
+    if steps < 1:
+        raise BadInput(f"steps must be at least 1, not {steps}")
+    methods = []
+    for method in recipe.method:
+        options = dict(method.options)
+        if method.name and "schedule" in registry.get("methods", method.name).__dataclass_fields__:
+            schedule = dict(options.get("schedule", {}))
+            schedule["steps"] = min(steps, schedule.get("steps", steps))
+            schedule["validate_every"] = min(steps, schedule.get("validate_every", 0))
+            options["schedule"] = schedule
+        methods.append(method.model_copy(update={"options": options}))
+    return recipe.model_copy(update={"method": methods})
 
 
 def learner_of(

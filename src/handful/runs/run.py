@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from handful import registry
+from handful.data.store import fresh_folder
 from handful.errors import BadInput, Mismatch, nearest
 from handful.metrics import Comparison, Estimate, Metric, mean_interval, paired
 
@@ -50,10 +52,14 @@ class Run:
         frame = self.frame if frame is None else frame
         for metric in self.metrics:
             if column in metric.columns:
-                return metric.reduce(frame, column)
+                return dataclasses.replace(metric.reduce(frame, column), scale=self.scale(column))
         if column not in frame.columns:
             raise BadInput(f"the run has no column {column!r}; {nearest(column, frame.columns)}")
         return mean_interval(frame[column].to_numpy())
+
+    def scale(self, column: str) -> float:
+        """What a column is multiplied by to be shown: 100 unless its metric says otherwise."""
+        return next((m.scales[column] for m in self.metrics if column in m.scales), 100.0)
 
     def over_seeds(self, column: str | None = None) -> Estimate:
         """Mean of the repeats' values with a t interval over repeats (drawing seeds)."""
@@ -61,7 +67,7 @@ class Run:
         values = [self.estimate(column, group).value for _, group in self.frame.group_by("repeat", maintain_order=True)]
         import numpy as np
 
-        return mean_interval(np.asarray(values), over="seeds")
+        return dataclasses.replace(mean_interval(np.asarray(values), over="seeds"), scale=self.scale(column))
 
     def by(self, *keys: str, column: str | None = None) -> pl.DataFrame:
         """A table of the estimate by way, shot, data set, ..."""
@@ -89,7 +95,8 @@ class Run:
         column = column or self.main
         a = self.frame.sort("repeat", "task")[column].to_numpy()
         b = other.frame.sort("repeat", "task")[column].to_numpy()
-        return paired(a, b)
+        found = paired(a, b)
+        return dataclasses.replace(found, difference=dataclasses.replace(found.difference, scale=self.scale(column)))
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
@@ -109,22 +116,37 @@ class Run:
         answers = pl.read_parquet(path / "answers.parquet") if (path / "answers.parquet").is_file() else None
         return cls(pl.read_parquet(path / "tasks.parquet"), identity, facts, answers, path)
 
+    def save(self, path: str | Path) -> Path:
+        """Write the run as a folder; one that holds a run already is replaced."""
+        path = Path(path)
+        with fresh_folder(path, force=(path / "run.json").is_file()) as folder:
+            self.frame.write_parquet(folder / "tasks.parquet")
+            if self.answers is not None:
+                self.answers.write_parquet(folder / "answers.parquet")
+            facts = {"identity": self.identity, "status": "finished", **self.facts}
+            facts.setdefault("summary", self.summary().to_dicts())
+            (folder / "run.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        return path
+
     def __str__(self) -> str:
         head = (
             f"{self.method} on {self.identity['part']}, {self.identity['rule']['rule']}, seed {self.identity['seed']}"
         )
         lines = [head]
         for row in self.summary().iter_rows(named=True):
-            half = (row["high"] - row["low"]) / 2
+            scale = self.scale(row["metric"])
+            half = scale * (row["high"] - row["low"]) / 2
             lines.append(
-                f"  {row['metric']:<12} {100 * row['value']:6.2f} ± {100 * half:.2f}  (95%, over {row['over']}, n={row['tasks']})"
+                f"  {row['metric']:<12} {scale * row['value']:6.2f} ± {half:.2f}  (95%, over {row['over']}, n={row['tasks']})"
             )
         if self.frame["repeat"].n_unique() > 1:
             seeds = self.over_seeds()
             lines.append(f"  {self.main:<12} {seeds}  (95%, over {seeds.n} drawing seeds)")
         for key in ("dataset", "ways", "shots"):
             if key in self.frame.columns and 1 < self.frame[key].n_unique() <= 20:
-                parts = [f"{r[key]}: {100 * r['value']:.1f}" for r in self.by(key).iter_rows(named=True)]
+                parts = [
+                    f"{r[key]}: {self.scale(self.main) * r['value']:.1f}" for r in self.by(key).iter_rows(named=True)
+                ]
                 lines.append(f"  by {key}: " + ", ".join(parts))
         return "\n".join(lines)
 

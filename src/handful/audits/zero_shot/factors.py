@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from handful.audits.zero_shot.asking import Asked
 from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput
-from handful.metrics.structure import relations
+from handful.metrics.structure import RELATIONS, relations
 
 FACTORS = ("visual", "semantic", "structural")
 
@@ -54,42 +55,39 @@ def factor_analysis(accuracy: Callable[..., float], factors: Sequence[str] = FAC
 
 def factors_of(
     taxonomy: Taxonomy,
-    scores: NDArray,
     truth: Sequence[str] | NDArray,
-    candidates: Sequence[str],
+    guess: Sequence[str] | NDArray,
+    among_good: Sequence[str] | NDArray,
     *,
     good_images: NDArray[np.bool_],
-    good_classes: NDArray[np.bool_],
-    keep: Sequence[str] = (),
     bound: str = "upper",
 ) -> FactorAnalysis:
-    """The factor analysis of one method's scores (images, candidates).
+    """The factor analysis of one method's answers, one row an image.
 
-    Visual drops images that are not ``good_images``; semantic drops candidate classes that are not ``good_classes``
-    (their images and their columns; those in ``keep``, such as the training classes of GZSL, keep their columns);
-    structural counts relatives as right: ancestors (``bound="lower"``) or descendants too (``"upper"``, the paper's).
+    Visual drops images that are not ``good_images``. Semantic drops classes of poor words: ``among_good`` holds the
+    answers without them as candidates, empty for their own images. Structural counts relatives as right: ancestors
+    (``bound="lower"``) or descendants too (``"upper"``, the paper's).
     """
     if bound not in ("lower", "upper"):
         raise BadInput(f"bound is 'lower' or 'upper', not {bound!r}")
-    columns = np.asarray(list(candidates))
-    named = np.asarray(truth).astype(str)
-    if scores.shape != (len(named), len(columns)):
-        raise BadInput(f"scores of shape {scores.shape} for {len(named)} images and {len(columns)} candidates")
-    fine = np.asarray(good_classes, dtype=bool) | np.isin(columns, np.asarray(list(keep)))
+    named, answers = np.asarray(truth).astype(str), {False: np.asarray(guess), True: np.asarray(among_good)}
+    sizes = {len(named), len(answers[False]), len(answers[True]), len(good_images)}
+    if len(sizes) > 1:
+        raise BadInput(f"the true classes, both kinds of answers and the images' quality differ in number ({sizes})")
     right = 1 if bound == "lower" else 2
+    code = {on: np.full(len(named), len(RELATIONS), dtype=np.int8) for on in answers}
+    for on, given in answers.items():
+        code[on][given != ""] = relations(taxonomy, named[given != ""], given[given != ""])
 
     def accuracy(*, visual: bool, semantic: bool, structural: bool) -> float:
-        rows = np.asarray(good_images, dtype=bool).copy() if visual else np.ones(len(named), dtype=bool)
-        open_ = fine if semantic else np.ones(len(columns), dtype=bool)
-        rows &= np.isin(named, columns[open_])
+        rows = answers[semantic] != ""
+        if visual:
+            rows = rows & np.asarray(good_images, dtype=bool)
         if not rows.any():
             raise BadInput(
                 "no image is left once poor images and poorly named classes are dropped; loosen the thresholds"
             )
-        guess = columns[open_][scores[np.ix_(rows, open_)].argmax(axis=1)]
-        if not structural:
-            return float(np.mean(guess == named[rows]))
-        return float(np.mean(relations(taxonomy, named[rows], guess) <= right))
+        return float(np.mean(code[semantic][rows] <= (right if structural else 0)))
 
     return factor_analysis(accuracy)
 
@@ -114,29 +112,18 @@ class Against:
         return r, float(np.tanh(z - half)), float(np.tanh(z + half))
 
 
-def accuracy_against(
-    values: NDArray, scores: NDArray, truth: Sequence[str] | NDArray, classes: Sequence[str], *, size: int = 100
-) -> Against:
-    """Sort classes by a property, cut groups of ``size``, score each group alone (Figures 3, 5, 9).
-
-    Each group is its own test set: only its classes compete for its images. A last group smaller than ``size`` is
-    left out, since accuracy depends on the number of classes.
-    """
-    columns, named = np.asarray(list(classes)), np.asarray(truth).astype(str)
-    if len(values) != len(columns) or scores.shape != (len(named), len(columns)):
-        raise BadInput(
-            f"{len(values)} values and scores {scores.shape} for {len(columns)} classes and {len(named)} images"
-        )
-    if len(columns) < size:
-        raise BadInput(f"{len(columns)} classes make no group of {size}; use a smaller one")
-    order = np.argsort(values, kind="stable")
-    mean, found = [], []
-    for start in range(0, len(columns) - size + 1, size):
-        group = order[start : start + size]
-        rows = np.isin(named, columns[group])
-        if not rows.any():
-            raise BadInput(f"the classes from {columns[group[0]]} on have no image; leave classes without images out")
-        guess = columns[group][scores[np.ix_(rows, group)].argmax(axis=1)]
-        mean.append(float(np.mean(values[group])))
-        found.append(float(np.mean(guess == named[rows])))
-    return Against(np.array(mean), np.array(found), size)
+def accuracy_against(values: NDArray, asked: Asked, view: str, groups: NDArray[np.int64]) -> Against:
+    """Mean property and accuracy of every group of a view (Figures 3, 5): each group is its own test set."""
+    if len(values) != len(groups) or len(groups) != len(asked.candidates):
+        raise BadInput(f"{len(values)} values and {len(groups)} groups for {len(asked.candidates)} candidates")
+    kept = groups >= 0
+    number = np.where(asked.guess[view] >= 0, groups[asked.truth], -1)
+    size = int(np.bincount(groups[kept])[0]) if kept.any() else 0
+    if not kept.any():
+        raise BadInput("no group of classes is large enough; use a smaller size")
+    mean = np.bincount(groups[kept], weights=values[kept]) / np.bincount(groups[kept])
+    found = np.bincount(number[number >= 0], weights=asked.hit[view][number >= 0], minlength=len(mean))
+    images = np.bincount(number[number >= 0], minlength=len(mean))
+    if (images == 0).any():
+        raise BadInput("a group of classes has no image; leave classes without images out")
+    return Against(mean, found / images, size)

@@ -14,7 +14,7 @@ from handful.metrics.structure import Shares
 from handful.report.figures import COLOURS, STYLE, as_svg
 
 
-def _axes(width: float = 5.2, height: float = 3.1) -> tuple[Any, Any]:
+def _axes(width: float = 5.0, height: float = 3.1) -> tuple[Any, Any]:
     with plt.rc_context(STYLE):  # type: ignore[arg-type]
         figure, axes = plt.subplots(figsize=(width, height))
     return figure, axes
@@ -34,6 +34,7 @@ def shares_figure(found: Mapping[str, Shares]) -> str:
         axes.barh(list(found), values, left=left, color=ink, label=part)
         left += values
     axes.set_xlim(0, 1)
+    axes.invert_yaxis()
     axes.set_xlabel("share of predictions")
     axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     return _svg(figure)
@@ -55,9 +56,11 @@ def cumulative_figure(values: NDArray, label: str, *, log: bool = False, mark: f
 
 
 def histogram_figure(values: NDArray, label: str, *, bins: int = 30) -> str:
-    """How a property is spread over classes."""
+    """How a property is spread over classes; a bar a value where they are whole numbers."""
     figure, axes = _axes()
-    axes.hist(values, bins=bins, color=COLOURS[0])
+    whole = np.issubdtype(values.dtype, np.integer)
+    axes.hist(values, bins=np.arange(values.min() - 0.5, values.max() + 1) if whole else bins, color=COLOURS[0])
+    axes.yaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel(label)
     axes.set_ylabel("classes")
     return _svg(figure)
@@ -75,15 +78,48 @@ def depth_figure(rows: Sequence[tuple[int, int, float]]) -> str:
 def against_figure(found: Mapping[str, Against], label: str, *, log: bool = False) -> str:
     """Accuracy of groups of classes against a property (Figures 3, 5, 9), one colour a method."""
     figure, axes = _axes()
-    for ink, (name, one) in zip(COLOURS, found.items(), strict=False):
+    for i, (name, one) in enumerate(found.items()):
+        ink = COLOURS[i % len(COLOURS)]
         axes.scatter(one.value, 100 * one.accuracy, color=ink, s=16, label=f"{name} (r = {one.correlation[0]:.2f})")
     if log:
         axes.set_xscale("symlog")
     axes.set_xlabel(label)
     axes.set_ylabel("accuracy, %")
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize="small")
+    _legend(axes, len(found))
     return _svg(figure)
+
+
+def kinds_figure(found: Mapping[str, Mapping[str, NDArray]], label: str) -> str:
+    """Accuracy of test sets of two kinds (Figure 3, right): a dot a set, one colour a method, a bar at the mean."""
+    kinds = list(next(iter(found.values())))
+    figure, axes = _axes()
+    step = 0.7 / max(1, len(found))
+    for i, (name, sides) in enumerate(found.items()):
+        ink = COLOURS[i % len(COLOURS)]
+        for at, kind in enumerate(kinds):
+            x = at + (i - (len(found) - 1) / 2) * step
+            axes.scatter([x] * len(sides[kind]), 100 * sides[kind], color=ink, s=14, label=name if at == 0 else None)
+            mean = 100 * sides[kind].mean()
+            axes.plot([x - step / 3, x + step / 3], [mean, mean], color=ink, linewidth=2)
+    axes.set_xticks(range(len(kinds)), [f"{k} {label}" for k in kinds])
+    axes.set_xlim(-0.6, len(kinds) - 0.4)
+    axes.set_ylabel("accuracy, %")
+    axes.set_ylim(bottom=0)
+    _legend(axes, len(found))
+    return _svg(figure)
+
+
+def _legend(axes: Any, n: int, across: int = 3) -> None:
+    """Above the axes, where no dot can be."""
+    axes.legend(
+        ncols=min(n, across),
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        frameon=False,
+        fontsize="small",
+        handletextpad=0.3,
+    )
 
 
 def factors_figure(found: Mapping[str, FactorAnalysis]) -> str:
@@ -95,20 +131,22 @@ def factors_figure(found: Mapping[str, FactorAnalysis]) -> str:
         values = np.array([_share(one, part) for one in found.values()])
         axes.barh(list(found), 100 * values, left=left, color=ink, label=part)
         left = left + 100 * values
+    axes.set_xlim(0, 100)
+    axes.invert_yaxis()
     axes.set_xlabel("% of images")
-    axes.legend(ncols=len(parts), loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize="small")
+    _legend(axes, len(parts))
     return _svg(figure)
 
 
 def _share(found: FactorAnalysis, part: str) -> float:
     if part == "accuracy":
         return found.reported
+    whole = max(1 - found.reported - found.remaining_error, 0.0)
     if part == "model error":
-        return found.remaining_error
-    # Mean improvements need not add up to the whole difference; they are drawn in proportion.
-    whole = 1 - found.reported - found.remaining_error
-    total = sum(found.impact.values())
-    return found.impact[part] / total * whole if total else 0.0
+        return 1 - found.reported - (whole if any(v > 0 for v in found.impact.values()) else 0.0)
+    # Mean improvements need not add up to the whole difference; those that are one are drawn in proportion.
+    total = sum(max(v, 0.0) for v in found.impact.values())
+    return max(found.impact[part], 0.0) / total * whole if total else 0.0
 
 
 def growing_figure(
@@ -134,5 +172,5 @@ def growing_figure(
     axes.set_xlabel("structural ratio R of the test split")
     axes.set_ylabel("top-1 accuracy, %")
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize="x-small", ncols=2)
+    _legend(axes, len(lines) + 2, across=4)
     return _svg(figure)

@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from handful.audits.zero_shot.visual import ceiling
+from handful.audits.zero_shot.asking import Asked, ask, members
+from handful.audits.zero_shot.visual import Ceiling, ceiling
 from handful.data.collection import Part
 from handful.data.taxonomy import Taxonomy
 from handful.errors import Infeasible
 from handful.methods.contract import Learner
 from handful.metrics.structure import relatives, structural_ratio
 from handful.metrics.zero_shot import over_classes
-from handful.runs.evaluate import evaluate
 from handful.tasks.zero_shot import ZeroShot
 
 
@@ -91,22 +91,37 @@ def grow(
 ) -> pl.DataFrame:
     """Top-1 of every learner on every split, and the supervised ceiling on the collection's features beside it.
 
-    One row a split, method and class, so that intervals over classes can be had for a split or a level.
+    One row a split, method and class, so that intervals over classes can be had for a split or a level. Every image is
+    scored once a learner; a split only chooses which candidates compete.
     """
-    rows = []
-    x = None
-    for number, split in enumerate(splits):
+    views = {str(i): members(rule.candidates, split.classes) for i, split in enumerate(splits)}
+    asked = {title: ask(learner, rule, views) for title, learner in learners.items()}
+    return grown(asked, splits, ceilings(rule, splits, folds=folds, seed=seed))
+
+
+def ceilings(rule: ZeroShot, splits: Sequence[RatioSplit], *, folds: int = 4, seed: int = 0) -> list[Ceiling]:
+    """The supervised ceiling of each split; empty for images, which have no features of their own."""
+    if rule.part.collection.card.kind != "features":
+        return []
+    out = []
+    for split in splits:
         part = chosen_part(rule.part, split.classes)
-        if part.collection.card.kind == "features":
-            x = part.collection.read(part.rows)
-            names = np.array(part.class_names)[part.classes]
-            top = ceiling(x, names, part.class_names, folds=folds, seed=seed)
-            for name in part.class_names:
-                rows.append(_row(number, split, "ceiling", name, float(top.correct[top.labels == name].mean())))
-        for title, learner in learners.items():
-            asked = ZeroShot(part, rule.semantics)
-            frame = evaluate(learner, asked, asked.size, seed).frame
-            rows += [_row(number, split, title, name, hit) for name, hit in frame.select("class", "hit1").iter_rows()]
+        names = np.array(part.class_names)[part.classes]
+        out.append(ceiling(part.collection.read(part.rows), names, part.class_names, folds=folds, seed=seed))
+    return out
+
+
+def grown(asked: Mapping[str, Asked], splits: Sequence[RatioSplit], tops: Sequence[Ceiling]) -> pl.DataFrame:
+    """The table of :func:`grow` from answers whose views are the splits' numbers."""
+    rows = []
+    for number, split in enumerate(splits):
+        if tops:
+            names, mean = tops[number].by_class
+            rows += [_row(number, split, "ceiling", n, v) for n, v in zip(names, mean, strict=True)]
+        for title, answers in asked.items():
+            columns, hits = answers.by_class(str(number))
+            found = zip(answers.candidates[columns].tolist(), hits.tolist(), strict=True)
+            rows += [_row(number, split, title, name, hit) for name, hit in found]
     return pl.DataFrame(rows)
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from handful.audits.zero_shot.figures import cumulative_figure, histogram_figure, shares_figure
+from handful.audits.zero_shot.figures import cumulative_figure, depth_figure, histogram_figure, shares_figure
 from handful.audits.zero_shot.split_audit import SplitAudit
 from handful.report.page import Figure, Section, Table, write_page
 from handful.report.page import page as whole_page
 
 
 def sentences(found: SplitAudit) -> list[str]:
-    """What the numbers mean, one thought each."""
+    """What the numbers mean, one thought each: three on structure, then on words."""
     facts = found.as_dict()
     out = [
         f"The structural ratio is {facts['structural_ratio']:.3f}: a test class is on average {facts['mean_distance_to_train']:.2f} "
@@ -48,42 +48,66 @@ def sentences(found: SplitAudit) -> list[str]:
     return out
 
 
-def page(found: SplitAudit) -> str:
-    """The page as one HTML text, figures inside."""
-    structure = [
-        (
-            histogram_figure(found.ratio.per_class, "structural ratio r(c) of a test class"),
-            "Structural ratio by class.",
-        ),
-        (histogram_figure(found.depth.astype(float), "distance from the root", bins=20), "Granularity by class."),
-    ]
-    words = []
+def structure_figures(found: SplitAudit) -> list[Figure]:
+    ratio = histogram_figure(found.ratio.per_class, "structural ratio r(c) of a test class")
+    depth = histogram_figure(found.depth, "distance from the root")
+    return [_figure(ratio, "Structural ratio by class."), _figure(depth, "Granularity by class.")]
+
+
+def word_figures(found: SplitAudit) -> list[Figure]:
+    out = []
     if found.frequency is not None:
         log = found.frequency_unit == "count"
         label = f"label frequency ({found.frequency_unit})"
-        words.append((cumulative_figure(found.frequency, label, log=log), "How common the labels are."))
+        svg = cumulative_figure(found.frequency, label, log=log)
+        out.append(_figure(svg, "How common the labels are (Figure 13)."))
     if found.meaning is not None and np.isfinite(found.meaning.score).any():
         scores = found.meaning.score[np.isfinite(found.meaning.score)]
-        words.append(
-            (histogram_figure(scores, "s(w, c): a word and its class's neighbours"), "Fit of words and classes.")
-        )
+        svg = histogram_figure(scores, "s(w, c): a word and its class's neighbours")
+        out.append(_figure(svg, "Fit of words and classes (Eq. 7)."))
+    return out
+
+
+def population_figures(found: SplitAudit) -> list[Figure]:
+    if found.population is None or np.ptp(found.population) == 0:
+        return []
+    rows = [
+        (int(d), int((found.depth == d).sum()), float(found.population[found.depth == d].mean()))
+        for d in np.unique(found.depth)
+    ]
+    return [
+        _figure(cumulative_figure(found.population, "images a class", log=True), "Population (Figure 5, left)."),
+        _figure(depth_figure(rows), "Population by distance from the root (Figure 15)."),
+    ]
+
+
+def _figure(svg: str, text: str) -> Figure:
+    return Figure(svg, text, text)
+
+
+def numbers(found: SplitAudit) -> pl.DataFrame:
+    """Every fact and its value."""
+    listed = {k.replace("_", " "): v for k, v in found.as_dict().items() if not isinstance(v, dict)}
+    return pl.DataFrame({"fact": list(listed), "value": [_text(v) for v in listed.values()]})
+
+
+def page(found: SplitAudit) -> str:
+    """The page as one HTML text, figures inside."""
     answers = []
     if found.predictions:
-        answers.append(
-            (shares_figure(found.predictions), "Where predictions fall; only unrelated ones are surely wrong.")
-        )
-    facts = found.as_dict()
-    listed = {k.replace("_", " "): v for k, v in facts.items() if not isinstance(v, dict)}
-    numbers = pl.DataFrame({"fact": list(listed), "value": [_text(v) for v in listed.values()]})
-    sections = [
-        Section(title, figures=[Figure(svg, text, text) for svg, text in drawn])
-        for title, drawn in (("Structure", structure), ("Words", words), ("Predictions", answers))
-        if drawn
-    ]
+        answers = [
+            _figure(shares_figure(found.predictions), "Where predictions fall; only unrelated ones are surely wrong.")
+        ]
     first, *more = sentences(found)
-    sections[0].sentences += more
+    sections = [
+        Section("Structure", more[:2], figures=structure_figures(found)),
+        Section("Words", more[2:], figures=word_figures(found)),
+        Section("Images", figures=population_figures(found)),
+        Section("Predictions", figures=answers),
+    ]
+    kept = [s for s in sections if s.sentences or s.figures]
     return whole_page(
-        f"Zero-shot split {found.split.label}", first, [*sections, Section("All numbers", tables=[Table(numbers)])]
+        f"Zero-shot split {found.split.label}", first, [*kept, Section("All numbers", tables=[Table(numbers(found))])]
     )
 
 

@@ -16,6 +16,32 @@ from handful.data.words import WordVectors
 from handful.errors import BadInput, Missing, require
 
 
+def read_counts(path: str | Path, what: str = "class") -> dict[str, float]:
+    """Rows ``name,count`` by name; a header whose second word is ``count`` is skipped, repeats are summed."""
+    file = Path(path)
+    counts: dict[str, float] = {}
+    try:
+        with open(file, newline="", encoding="utf-8-sig") as stream:
+            for number, row in enumerate(csv.reader(stream), start=1):
+                cells = [c.strip() for c in row]
+                if not any(cells) or (number == 1 and [c.lower() for c in cells[1:]] == ["count"]):
+                    continue
+                try:
+                    name, count = cells[0], float(cells[1])
+                except (IndexError, ValueError) as error:
+                    raise BadInput(f"{file}, row {number}: expected {what},count, found {','.join(row)!r}") from error
+                if not 0 <= count < float("inf"):
+                    raise BadInput(f"{file}, row {number}: the count of {name} is {cells[1]}; give zero or more")
+                counts[name] = counts.get(name, 0.0) + count
+    except FileNotFoundError as error:
+        raise Missing(f"{file} does not exist; give rows {what},count") from error
+    except (UnicodeDecodeError, IsADirectoryError) as error:
+        raise BadInput(f"{file} is not a text file of rows {what},count") from error
+    if not counts:
+        raise BadInput(f"{file} holds no count; give rows {what},count")
+    return counts
+
+
 @dataclass(frozen=True)
 class Frequency:
     """How often words occur: counts of a file, or Zipf values of ``wordfreq`` (the log10 of uses in a billion words).
@@ -35,22 +61,9 @@ class Frequency:
     @classmethod
     def read(cls, path: str | Path, threshold: float = 500.0) -> Frequency:
         """Counts from rows ``word,count`` (a header ``word,count`` is skipped)."""
-        file = Path(path)
         counts: dict[str, float] = {}
-        try:
-            with open(file, newline="", encoding="utf-8-sig") as stream:
-                for number, row in enumerate(csv.reader(stream), start=1):
-                    if not row or (number == 1 and [c.strip().lower() for c in row] == ["word", "count"]):
-                        continue
-                    try:
-                        word, count = row[0].strip().lower(), float(row[1])
-                    except (IndexError, ValueError) as error:
-                        raise BadInput(f"{file}, row {number}: expected word,count, found {','.join(row)!r}") from error
-                    if not count >= 0:
-                        raise BadInput(f"{file}, row {number}: the count of {word} is {row[1]}; give zero or more")
-                    counts[word] = counts.get(word, 0.0) + count
-        except FileNotFoundError as error:
-            raise Missing(f"{file} does not exist; give rows word,count") from error
+        for word, count in read_counts(path, "word").items():
+            counts[word.lower()] = counts.get(word.lower(), 0.0) + count
         return cls(unit="count", threshold=threshold, counts=counts)
 
     def of(self, words: Sequence[str]) -> NDArray[np.float64]:

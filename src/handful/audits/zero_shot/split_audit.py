@@ -42,9 +42,15 @@ class SplitAudit:
     shared: SharedLabels | None = None
     frequency: NDArray[np.float64] | None = None
     frequency_unit: str = ""
-    rare: float | None = None
+    common: NDArray[np.bool_] | None = None
     meaning: Meanings | None = None
+    population: NDArray[np.float64] | None = None
     predictions: dict[str, Shares] = field(default_factory=dict)
+
+    @property
+    def rare(self) -> float | None:
+        """Share of the test classes whose label is rare."""
+        return None if self.common is None else float((~self.common).mean())
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -76,6 +82,9 @@ class SplitAudit:
             out["classes_without_vectors"] = int((~self.meaning.described).sum())
             known = self.meaning.described
             out["secondary_meanings"] = float((~self.meaning.primary[known]).mean()) if known.any() else None
+        if self.population is not None:
+            out["median_population"] = float(np.median(self.population))
+            out["classes_below_100_images"] = float((self.population < 100).mean())
         for name, found in self.predictions.items():
             row = {**asdict(found), "lower": found.lower, "upper": found.upper, "fn_per_tp": found.fn_per_tp}
             out.setdefault("predictions", {})[name] = {k: None if v == float("inf") else v for k, v in row.items()}
@@ -120,6 +129,8 @@ def audit_split(
     vectors: WordVectors | None = None,
     frequency: Frequency | None = None,
     elsewhere: frozenset[str] = frozenset(),
+    among: Sequence[str] | None = None,
+    population: Mapping[str, float] | None = None,
     predictions: Mapping[str, tuple[Sequence[str], Sequence[str]]] | None = None,
 ) -> SplitAudit:
     """Audit a split.
@@ -130,12 +141,16 @@ def audit_split(
         For meanings and word frequency of the test classes' labels.
     elsewhere
         Words of concepts outside the taxonomy, which make labels shared.
+    among
+        Classes that may carry a test class's word as their own; the training classes by default.
+    population
+        Images a class.
     predictions
         Per setting (``zsl``, ``gzsl``, ...) the true and the predicted classes of images.
     """
     split.check(taxonomy)
     train, test = list(split.train), list(split.test)
-    worded = bool(len(taxonomy.text[1]))
+    worded = any(any(words) for words in taxonomy.all_words)
     found = frequency.of(labels_of(taxonomy, test, vectors)) if frequency is not None else None
     return SplitAudit(
         split=split,
@@ -148,10 +163,22 @@ def audit_split(
         shared=shared_labels(taxonomy, test, phrases=True, elsewhere=elsewhere) if worded else None,
         frequency=found,
         frequency_unit=frequency.unit if frequency is not None else "",
-        rare=float((~frequency.common(found)).mean()) if frequency is not None and found is not None else None,
-        meaning=meanings(taxonomy, vectors, test, among=train) if vectors is not None else None,
+        common=frequency.common(found) if frequency is not None and found is not None else None,
+        meaning=meanings(taxonomy, vectors, test, among=train if among is None else among)
+        if vectors is not None
+        else None,
+        population=_counted(population, test) if population is not None else None,
         predictions={k: shares(taxonomy, t, p) for k, (t, p) in (predictions or {}).items()},
     )
+
+
+def _counted(population: Mapping[str, float], classes: Sequence[str]) -> NDArray[np.float64]:
+    absent = [c for c in classes if c not in population]
+    if absent:
+        raise BadInput(
+            f"no population is given for {len(absent)} test classes ({', '.join(absent[:5])}); add or leave them out"
+        )
+    return np.array([population[c] for c in classes], dtype=float)
 
 
 def read_predictions(path: str | Path) -> tuple[list[str], list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -13,6 +14,9 @@ from handful.data import bfs
 from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput, Infeasible
 from handful.methods.zero_shot.linear import softmax_regression
+
+Probe = Literal["softmax", "ridge"]
+RIDGE = 0.3
 
 
 def population(labels: Sequence[str] | NDArray, classes: Sequence[str]) -> NDArray[np.int64]:
@@ -62,15 +66,33 @@ def _fitting(kin: list[set[int]], order: NDArray, n: int) -> list[int]:
 
 
 def probe(
-    x: NDArray, y: NDArray[np.int64], test: NDArray, *, decay: float = 1e-3, steps: int = 60
+    x: NDArray,
+    y: NDArray[np.int64],
+    test: NDArray,
+    *,
+    kind: Probe = "softmax",
+    decay: float | None = None,
+    steps: int = 60,
 ) -> NDArray[np.int64]:
-    """Softmax regression on frozen features (the paper's fine-tuned last layer) by L-BFGS: predictions for ``test``."""
+    """A linear classifier on frozen features, in place of the paper's fine-tuned last layer: predictions for ``test``.
+
+    ``softmax`` is that layer itself, fitted by L-BFGS; ``ridge`` regresses on the classes' indicators, one linear
+    system for all classes: on 200 classes of real features as accurate and twenty times faster.
+    """
     a = torch.as_tensor(np.asarray(x, dtype=np.float32))
     mean, scale = a.mean(0), a.std(0).clamp_min(1e-6) * a.shape[1] ** 0.5
-    n = int(y.max()) + 1
-    weight, bias = softmax_regression((a - mean) / scale, torch.as_tensor(y), n, decay=2 * decay / n, steps=steps)
-    b = (torch.as_tensor(np.asarray(test, dtype=np.float32)) - mean) / scale
-    return (b @ weight.T + bias).argmax(1).numpy()
+    a, b = (a - mean) / scale, (torch.as_tensor(np.asarray(test, dtype=np.float32)) - mean) / scale
+    n, target = int(y.max()) + 1, torch.as_tensor(y)
+    if kind == "softmax":
+        strength = 2 * (1e-3 if decay is None else decay) / n
+        weight, bias = softmax_regression(a, target, n, decay=strength, steps=steps)
+        return (b @ weight.T + bias).argmax(1).numpy()
+    # Features have unit mean square together, so the regulariser is a share of the images.
+    strength = (RIDGE if decay is None else decay) * len(a) / a.shape[1]
+    share = torch.nn.functional.one_hot(target, n).to(a.dtype)
+    gram = a.T @ a + strength * torch.eye(a.shape[1])
+    weight = torch.cholesky_solve(a.T @ (share - share.mean(0)), torch.linalg.cholesky(gram))
+    return (b @ weight + share.mean(0)).argmax(1).numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +119,7 @@ def select_samples(
     *,
     classes_per_round: int = 1000,
     train_per_class: int = 250,
+    kind: Probe = "ridge",
     seed: int = 0,
     max_rounds: int = 1000,
 ) -> Selection:
@@ -133,7 +156,7 @@ def select_samples(
         new[chosen] = np.arange(len(chosen))
         used = new[y] >= 0
         fit, ask = used & (rank < train_per_class), used & (rank >= train_per_class)
-        guess = probe(x[fit], new[y[fit]], x[ask])
+        guess = probe(x[fit], new[y[fit]], x[ask], kind=kind)
         tested[ask] += 1
         right[ask] += guess == new[y[ask]]
     return Selection(tested=tested, right=right, rounds=rounds)
@@ -150,13 +173,25 @@ class Ceiling:
     def value(self) -> float:
         return float(self.correct.mean())
 
+    @property
+    def by_class(self) -> tuple[list[str], list[float]]:
+        """Names of the classes and the accuracy of each."""
+        names, place = np.unique(self.labels, return_inverse=True)
+        return names.tolist(), (np.bincount(place, weights=self.correct) / np.bincount(place)).tolist()
+
     def relative(self, accuracy: float) -> float:
         """Zero-shot accuracy as a share of the ceiling: what the paper asks benchmarks to report."""
         return accuracy / self.value if self.value else float("nan")
 
 
 def ceiling(
-    features: NDArray, labels: Sequence[str] | NDArray, classes: Sequence[str], *, folds: int = 4, seed: int = 0
+    features: NDArray,
+    labels: Sequence[str] | NDArray,
+    classes: Sequence[str],
+    *,
+    folds: int = 4,
+    kind: Probe = "softmax",
+    seed: int = 0,
 ) -> Ceiling:
     """The supervised ceiling of a split by cross-validation: the same features, images of the same classes."""
     x, named = _checked(features, labels)
@@ -176,7 +211,7 @@ def ceiling(
     correct = np.zeros(len(y), dtype=bool)
     for f in range(folds):
         out = fold == f
-        correct[out] = probe(x[~out], y[~out], x[out]) == y[out]
+        correct[out] = probe(x[~out], y[~out], x[out], kind=kind) == y[out]
     return Ceiling(correct=correct, labels=named)
 
 

@@ -154,8 +154,12 @@ def by_classes(
     held: int = 0,
     seed: int = 0,
     scheme: str = "split",
+    only: NDArray[np.int64] | None = None,
 ) -> FeatureTable:
-    """The table with a split by class lists; ``held`` images of each training class become test_seen."""
+    """The table with a split by class lists.
+
+    ``held`` images of each training class become test_seen; of the test classes ``only`` these images are asked.
+    """
     sides = {"train": list(train), "valid": list(valid), "test": list(test)}
     owner: dict[str, str] = {}
     for side, classes in sides.items():
@@ -170,6 +174,13 @@ def by_classes(
             f"{len(empty)} classes of the lists have no image in {table.source} ({', '.join(empty[:5])}); leave them out"
         )
     column = np.array([owner.get(name, "") for name in table.labels.tolist()], dtype="U9")
+    if only is not None:
+        chosen = np.zeros(len(column), dtype=bool)
+        chosen[only] = True
+        column[(column == "test") & ~chosen] = ""
+        empty = sorted(set(test) - set(table.labels[column == "test"].tolist()))
+        if empty:
+            raise BadInput(f"{len(empty)} test classes have none of the chosen images ({', '.join(empty[:5])})")
     if held:
         column[held_out(table.labels, sides["train"], held, seed)] = "test_seen"
     return FeatureTable(table.features, table.labels, table.source, {scheme: column, **table.schemes}, table.semantics)

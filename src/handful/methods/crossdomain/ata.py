@@ -81,7 +81,6 @@ class RelationNetATA(AdversarialTasks, RelationNet):
     """RelationNet with adversarial task augmentation (Wang & Deng, IJCAI 2021); see `AdversarialTasks` and `RelationNet`."""
 
     name: ClassVar[str] = "relationnet+ata"
-    learning: ClassVar[str] = "LL"
 
 
 @dataclass(frozen=True, kw_only=True)

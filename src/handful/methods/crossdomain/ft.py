@@ -57,7 +57,7 @@ class FeatureWise(Embedded):
     ----------
     gamma, beta
         θ_γ = 0.3 and θ_β = 0.5 as published for the hand-set form "FT"; minus infinity switches a layer off. The learned
-        form, which fits both against a held-out training domain, is not here.
+        form, which fits both against a held-out training domain, is `LearnedFeatureWise`.
     """
 
     gamma: float = 0.3
@@ -75,7 +75,6 @@ class RelationNetFT(FeatureWise, RelationNet):
     """RelationNet with feature-wise transformation (Tseng et al., ICLR 2020); see `FeatureWise` and `RelationNet`."""
 
     name: ClassVar[str] = "relationnet+ft"
-    learning: ClassVar[str] = "LL"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
-"""LRP: training guided by explanations, on RelationNet and GNN."""
+"""LRP: training guided by explanations, on RelationNet, GNN and TPN."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
 from handful.methods.metric.gnn import GNN, Graph
 from handful.methods.metric.relationnet import Relation, RelationNet
+from handful.methods.metric.tpn import TPN
 from handful.methods.pieces.masks import asked
 from handful.methods.pieces.relevance import (
     log_odds,
@@ -57,7 +59,6 @@ class RelationNetLRP(Explained, RelationNet):
     """RelationNet with explanation-guided training (Sun et al., ICPR 2020); see `Explained` and `RelationNet`."""
 
     name: ClassVar[str] = "relationnet+lrp"
-    learning: ClassVar[str] = "LL"
 
     def pairs(self, b: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Maps of the class and of the query of every pair that exists, and where the pairs are."""
@@ -166,3 +167,39 @@ def explain_convolution(weight: Tensor, x: Tensor, edges: Tensor, relevance: Ten
     width = x.shape[-1]
     r = through_linear(torch.cat([x, edges @ x], -1), weight, relevance)
     return r[..., :width] + through_mixing(x, edges, r[..., width:])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TPNLRP(Explained, TPN):
+    """TPN with explanation-guided training (Sun et al., ICPR 2020); see `Explained` and `TPN`.
+
+    Notes
+    -----
+    Neither the paper nor its public code explains TPN (they treat RelationNet, GNN and CAN), and its closed form has no
+    layers to propagate through. What is explained is as for GNN, the log-odds of every query and class, summed; their
+    relevance for a feature is its share in the first-order Taylor expansion at zero, R = f · ∂(log-odds)/∂f, which is what
+    the ε-rule gives without ε for a network of ReLUs. The length scales σ are taken as given, as GNN's edges are.
+    """
+
+    name: ClassVar[str] = "tpn+lrp"
+
+    def task_loss(self, m: nn.ModuleDict, b: Batch, labels: Tensor) -> Tensor:
+        plain = super().task_loss(m, b, labels)
+        training = m.training
+        m.eval()
+        weight_s, weight_q = (weights(r, 2) for r in self.explain(m, b))
+        m.train(training)
+        weighed = dataclasses.replace(b, s=b.s * weight_s, q=b.q * weight_q)
+        return plain + self.weight_of(b) * super().task_loss(m, weighed, labels)
+
+    def explain(self, m: nn.ModuleDict, b: Batch) -> tuple[Tensor, Tensor]:
+        """Relevance of every value of the support's and of the queries' maps."""
+        s, q = (x.detach().requires_grad_() for x in (b.s, b.q))
+        with torch.no_grad():
+            sigma = self.length_scales(m, b)
+        with torch.enable_grad():
+            scores = self.propagated(dataclasses.replace(b, s=s, q=q), sigma)[:, b.s.shape[1] :]
+            odds = log_odds(scores.masked_fill(b.absent[:, None], -1e9))
+            told = asked(b)[..., None] & ~b.absent[:, None]
+            slopes = torch.autograd.grad(odds.masked_fill(~told, 0.0).sum(), (s, q))
+        return (s * slopes[0]).detach(), (q * slopes[1]).detach()

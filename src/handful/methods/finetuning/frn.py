@@ -37,9 +37,13 @@ class FRN(Embedded):
     auxiliary
         Weight of Σ_{i≠j} |Ŝ_i Ŝ_jᵀ|², which keeps the classes' descriptors (of unit length) apart; 0.03 as published.
 
+    rescale
+        Divide descriptors by √d, so that distances do not grow with the channels: the public code does so for ResNet-12 and
+        not for Conv-4. On by default.
+
     Notes
     -----
-    Descriptors are divided by √d, as in the public code, so that distances do not grow with the channels. The paper
+    The paper
     pre-trains ResNet-12 by classification with one learned map a class before the tasks; here, as for its Conv-4, tasks
     are all the training. The smaller of the d x d and the kr x kr system is solved.
     """
@@ -48,6 +52,7 @@ class FRN(Embedded):
         default_factory=lambda: Schedule(optimiser="sgd", rate=0.05, weight_decay=5e-4, augment=("crop", "flip"))
     )
     auxiliary: float = 0.03
+    rescale: bool = True
 
     name: ClassVar[str] = "frn"
     trains: ClassVar = "tasks"
@@ -60,8 +65,8 @@ class FRN(Embedded):
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         r: Reconstruction = m["reconstruction"]  # type: ignore[assignment]
-        s, count = support_sets(b)
-        q = scaled(b.q)
+        s, count = support_sets(b, self.rescale)
+        q = scaled(b.q, self.rescale)
         return b.close(-r.gamma * errors(s, count, q, r.alpha, r.beta))
 
     def task_loss(self, m: nn.ModuleDict, b: Batch, labels: Tensor) -> Tensor:
@@ -69,14 +74,14 @@ class FRN(Embedded):
         return loss + self.auxiliary * overlap(b) if self.auxiliary else loss
 
 
-def scaled(maps: Tensor) -> Tensor:
-    """Descriptors ``(..., r, d)`` divided by √d."""
-    return descriptors(maps) / maps.shape[-3] ** 0.5
+def scaled(maps: Tensor, rescale: bool = True) -> Tensor:
+    """Descriptors ``(..., r, d)``, divided by √d if wanted."""
+    return descriptors(maps) / (maps.shape[-3] ** 0.5 if rescale else 1.0)
 
 
-def support_sets(b: Batch) -> tuple[Tensor, Tensor]:
+def support_sets(b: Batch, rescale: bool = True) -> tuple[Tensor, Tensor]:
     """Each class's support descriptors ``(T, C, K·r, d)``, zeros where it has fewer, and how many it has ``(T, C)``."""
-    sets, mask = by_class(b, scaled(b.s))
+    sets, mask = by_class(b, scaled(b.s, rescale))
     return sets.flatten(2, 3), (mask.sum(2) * sets.shape[3]).to(sets.dtype)
 
 

@@ -24,12 +24,12 @@ class NegCosine(Baseline):
     Parameters
     ----------
     margin, beta
-        -0.3 and 30, as the public code's for miniImageNet.
+        -0.02 and 30, the public code's for miniImageNet with ResNets (-0.3 is its margin for inner products, Neg-Softmax).
     task_scale
         β of the task's classifier; 5 as in the public code's test.
     """
 
-    margin: float = -0.3
+    margin: float = -0.02
     beta: float = 30.0
     task_scale: float = 5.0
 

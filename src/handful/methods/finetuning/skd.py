@@ -23,7 +23,7 @@ class SKD(RFS):
     Parameters
     ----------
     weight
-        Of the rotation loss; 2 as published.
+        Of the rotation loss; 2, the public code's default.
     """
 
     weight: float = 2.0

@@ -19,7 +19,8 @@ class BOIL(MAML):
     Parameters
     ----------
     inner_rate, inner_steps
-        The paper uses 0.5 and one step for its Conv-4 on miniImageNet; MAML's defaults here.
+        Paper and public code take one step of 0.5 with Conv-4; here MAML's defaults (five steps of 0.1), since batch
+        statistics come from the support alone.
     """
 
     name: ClassVar[str] = "boil"

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from handful.errors import BadInput
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
+from handful.methods.pieces.graph import MaskedNorm
+from handful.methods.pieces.masks import asked
 
 
 class Kernel(nn.Module):
@@ -35,7 +37,7 @@ class CDKT(Embedded):
     Parameters
     ----------
     temperature
-        τ; 1 in the public code's examples, 0.2 here, where random features otherwise give nearly flat answers.
+        τ; 1 is the public code's default, 0.2 here, where random features otherwise give nearly flat answers.
     scale
         Where the kernel's scale starts.
     steps, test_steps
@@ -45,9 +47,10 @@ class CDKT(Embedded):
 
     Notes
     -----
-    The public code gives each class its own kernel scale, which ties it to one number of ways; here they share it. Its
-    bound counts the mean of the Gamma variable once as α and once as α / C; here both are α, with which every
-    mean-field step raises the bound, as it must.
+    Features pass a batch norm before the cosine, as in the public code: cosines of features that a ReLU left are otherwise
+    nearly equal, and the bound can then be raised by forgetting the classes. The public code gives each class its own kernel
+    scale, which ties it to one number of ways; here they share it. Its bound counts the mean of the Gamma variable once
+    as α and once as α / C; here both are α, with which every mean-field step raises the bound, as it must.
     """
 
     temperature: float = 0.2
@@ -66,7 +69,12 @@ class CDKT(Embedded):
             raise BadInput(f"{self.name}: temperature and scale must be above 0, steps and samples at least 1")
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
-        return {"kernel": Kernel(self.scale)}
+        return {"kernel": Kernel(self.scale), "norm": MaskedNorm(backbone.width)}  # type: ignore[arg-type]
+
+    def directions(self, m: nn.ModuleDict, b: Batch) -> Tensor:
+        """Unit features of support and queries ``(T, S + Q, d)`` after the batch norm."""
+        here = torch.cat([b.s_mask, asked(b)], 1)
+        return F.normalize(m["norm"](torch.cat([b.s, b.q], 1), here), dim=-1)
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         return self.answers(m, b, self.test_steps)
@@ -74,7 +82,8 @@ class CDKT(Embedded):
     def answers(self, m: nn.ModuleDict, b: Batch, steps: int) -> Tensor:
         """Log of the mean likelihood ``(T, Q, C)``."""
         scale = m["kernel"].log_scale.exp()  # type: ignore[operator, union-attr]
-        s, q = F.normalize(b.s, dim=-1) * (b.y >= 0)[..., None], F.normalize(b.q, dim=-1)
+        s, q = self.directions(m, b).split([b.s.shape[1], b.q.shape[1]], 1)
+        s = s * (b.y >= 0)[..., None]
         found = mean_field(scale * s @ s.transpose(1, 2), b.one_hot, (b.y >= 0), ~b.absent, self.temperature, steps)
         across = scale * q @ s.transpose(1, 2)
         mean = torch.einsum("tqn,tcn->tqc", across, found.weights)
@@ -98,7 +107,7 @@ class CDKT(Embedded):
         """Minus the bound of support and queries together, a point."""
         scale = m["kernel"].log_scale.exp()  # type: ignore[operator, union-attr]
         y = torch.cat([b.y, labels], 1)
-        x = F.normalize(torch.cat([b.s, b.q], 1), dim=-1) * (y >= 0)[..., None]
+        x = self.directions(m, b) * (y >= 0)[..., None]
         hot = (y[..., None] == torch.arange(b.C, device=y.device)).to(x.dtype)
         found = mean_field(scale * x @ x.transpose(1, 2), hot, y >= 0, ~b.absent, self.temperature, self.steps)
         return -(found.bound / (y >= 0).sum(1)).mean()

@@ -58,7 +58,8 @@ class MTL(Staged):
     Parameters
     ----------
     inner_rate, inner_steps
-        0.01 and 100 in the paper's tasks; 20 steps of 0.1 on features of unit mean length here.
+        0.01 and 100 in the paper's tasks (50 steps in training in its later public code); 20 steps of 0.1 on features of
+        unit mean length here, which is not the published setting.
     ways
         Rows of the learned start; tasks with more ways start further rows at their mean.
 

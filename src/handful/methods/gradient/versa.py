@@ -44,9 +44,15 @@ class Versa(Embedded):
     Parameters
     ----------
     features
-        Length of the features that the classifier acts on; 256 as in the paper, 64 here for small networks.
+        Length of the features that the classifier acts on; 256 in paper and public code, 64 here for small networks.
     samples
-        L; 10 as published, in training and at test (drawn from each task's own seed).
+        L; 10 in the public code, in training and at test (drawn from each task's own seed).
+
+    Notes
+    -----
+    Weights are drawn and probabilities averaged, as the paper writes it. The public code draws each query's scores
+    instead (the local form of the same distribution), takes the class by the mean of exponentiated scores, and has dropout
+    in its feature network.
     """
 
     features: int = 64

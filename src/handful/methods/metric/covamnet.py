@@ -69,11 +69,15 @@ class CovaMNet(Embedded):
         own = mask[..., None, None].to(x.dtype)
         n = (mask.sum(-1) * x.shape[-2]).clamp_min(1).to(x.dtype)[..., None, None]
         centred = ((x - (x * own).sum((2, 3), keepdim=True) / n[..., None]) * own).flatten(2, 3)
-        covariance = centred.transpose(-1, -2) @ centred / (n - 1).clamp_min(1)
         q = descriptors(b.q)
         q = F.normalize(q, dim=-2) if self.query == "unit" else q - q.mean(-2, keepdim=True)
         flat = q.flatten(1, 2)
-        values = torch.einsum("tcnd,tnd->tcn", flat[:, None] @ covariance, flat)
+        degrees = (n - 1).clamp_min(1)
+        if centred.shape[-2] < centred.shape[-1]:  # xᵀ Σ x = |X x|² / (n - 1): the fewer descriptors, the cheaper
+            values = (flat[:, None] @ centred.transpose(-1, -2)).square().sum(-1) / degrees[..., 0]
+        else:
+            covariance = centred.transpose(-1, -2) @ centred / degrees
+            values = torch.einsum("tcnd,tnd->tcn", flat[:, None] @ covariance, flat)
         return values.unflatten(-1, q.shape[1:3]).transpose(1, 2)
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:

@@ -54,9 +54,9 @@ class DETA(TSA):
     Parameters
     ----------
     regions, side
-        5 regions a step and image, of half the image's side, as in the public code (10 in the paper).
+        5 regions a step and image, of half the image's side, the public code's defaults (the paper's main runs: 10).
     local, smoothing, region_temperature, contrast_temperature
-        0.1, 0.7, 0.5 and 0.07, as published.
+        0.1, 0.7, 0.5 and 0.07, as in the public code.
 
     Notes
     -----

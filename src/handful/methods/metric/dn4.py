@@ -55,7 +55,11 @@ class DN4(Embedded):
         query = F.normalize(descriptors(b.q), dim=-1)
         tasks, n_query, places, width = query.shape
         near = query.reshape(tasks, 1, n_query * places, width) @ pool.transpose(-1, -2)
-        own = mask.repeat_interleave(places, -1)[:, :, None, :]
-        best = near.masked_fill(~own, float("-inf")).topk(min(self.neighbours, near.shape[-1]), -1).values
-        best = best.masked_fill(best == float("-inf"), 0.0)
+        k = min(self.neighbours, near.shape[-1])
+        if bool(mask.all()):
+            best = near.topk(k, -1, sorted=False).values
+        else:
+            own = mask.repeat_interleave(places, -1)[:, :, None, :]
+            best = near.masked_fill(~own, float("-inf")).topk(k, -1, sorted=False).values
+            best = best.masked_fill(best == float("-inf"), 0.0)
         return b.close(best.sum(-1).reshape(tasks, -1, n_query, places).sum(-1).transpose(1, 2))

@@ -101,7 +101,7 @@ class RENet(OnImages):
     Parameters
     ----------
     temperature, attention
-        0.2 for the logits and 5 for the attention, as published for miniImageNet.
+        0.2 for the logits and 5 for the attention, the paper's for miniImageNet (2 for CUB).
     balance
         λ = 0.25 on the metric loss, as published.
     hidden
@@ -109,7 +109,8 @@ class RENet(OnImages):
 
     Notes
     -----
-    The public code also classifies a second batch of images that are in no task; the paper's loss, followed here, does not.
+    The public code also classifies a second batch of images that are in no task and clips gradients at 2; the paper's loss,
+    followed here, has one classifier, on the queries.
     """
 
     temperature: float = 0.2

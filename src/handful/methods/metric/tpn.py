@@ -70,17 +70,26 @@ class TPN(Embedded):
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         return {"scale": LengthScale(backbone.map_shape)}  # type: ignore[arg-type]
 
-    def labels_of_all(self, m: nn.ModuleDict, b: Batch) -> Tensor:
-        """F for support and queries: ``(T, S + Q, C)``."""
-        x = torch.cat([b.s, b.q], 1)
-        here = torch.cat([b.s_mask, asked(b)], 1)
+    def length_scales(self, m: nn.ModuleDict, b: Batch) -> Tensor:
+        """σ of support and queries ``(T, S + Q, 1)``, 1 at padding."""
+        x, here = torch.cat([b.s, b.q], 1), torch.cat([b.s_mask, asked(b)], 1)
+        if here.all():
+            return m["scale"](x.flatten(0, 1)).view(*here.shape, 1)
         sigma = x.new_ones(*here.shape, 1)
         sigma[here] = m["scale"](x[here])
+        return sigma
+
+    def propagated(self, b: Batch, sigma: Tensor) -> Tensor:
+        """F for support and queries, ``(T, S + Q, C)``, given their length scales."""
+        x, here = torch.cat([b.s, b.q], 1), torch.cat([b.s_mask, asked(b)], 1)
         x = x.flatten(2) / (sigma + torch.finfo(x.dtype).eps)
         weights = torch.exp(-squared_distances(x, x) / x.shape[-1] / 2)
         weights = weights * (here[:, :, None] & here[:, None, :])
         known = torch.cat([b.one_hot, b.s.new_zeros(*b.q.shape[:2], b.C)], 1)
         return propagate(nearest_edges(weights, self.neighbours), known, self.alpha)
+
+    def labels_of_all(self, m: nn.ModuleDict, b: Batch) -> Tensor:
+        return self.propagated(b, self.length_scales(m, b))
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         return b.close(self.labels_of_all(m, b)[:, b.s.shape[1] :])

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 def nearest_edges(weights: Tensor, k: int) -> Tensor:
     """Keep an edge if either end has it among its k heaviest (its own included)."""
     k = min(k, weights.shape[-1])
-    kept = torch.zeros_like(weights).scatter(-1, weights.topk(k, -1).indices, 1.0)
-    return weights * ((kept + kept.transpose(-1, -2)) > 0)
+    heaviest = weights.detach().topk(k, -1, sorted=False).indices
+    kept = torch.zeros_like(weights, dtype=torch.bool).scatter_(-1, heaviest, True)
+    return weights * (kept | kept.transpose(-1, -2))
 
 
 def propagate(weights: Tensor, labels: Tensor, alpha: float) -> Tensor:

@@ -50,7 +50,7 @@ class HTS(Embedded):
     Parameters
     ----------
     turns
-        Quarter turns of the leaves; all four by default (the public code has sets of 1 to 4).
+        Quarter turns of the leaves; all four by default (the public code has sets of 1 to 4 and defaults to the first).
     weight
         β = 0.1, the public code's default.
 

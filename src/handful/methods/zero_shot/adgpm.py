@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from handful.methods.zero_shot.base import Graph
+from handful.methods.zero_shot.data import Graph
 from handful.methods.zero_shot.graph_method import GraphMethod
 from handful.methods.zero_shot.propagation import groups
 

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from handful.methods.zero_shot.base import Candidates, State, Training, ZeroShotMethod
+from handful.methods.zero_shot.base import ZeroShotMethod
+from handful.methods.zero_shot.data import Candidates, State, Training
 from handful.methods.zero_shot.linear import training_classifier
 
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from handful.methods.zero_shot.base import Candidates, State, Training, ZeroShotMethod
+from handful.methods.zero_shot.base import ZeroShotMethod
+from handful.methods.zero_shot.data import Candidates, State, Training
 from handful.methods.zero_shot.gradient import descend, start
 
 
@@ -24,12 +25,16 @@ class DeViSE(ZeroShotMethod):
     margin, scores
         0.1 on the dot products, as in the paper; the public code of the generic-object benchmark passes scores through
         a sigmoid with a margin of 0.7 (``scores="sigmoid", margin=0.7``).
+    negatives
+        ``all`` wrong classes, as the loss is written, or the ``first`` that violates the margin in random order, as the
+        paper trains.
     epochs, batch, rate, weight_decay
         Adam, chosen here; the paper trains with Adagrad on its own features.
     """
 
     margin: float = 0.1
     scores: Literal["linear", "sigmoid"] = "linear"
+    negatives: Literal["all", "first"] = "all"
     epochs: int = 20
     batch: int = 128
     rate: float = 1e-3
@@ -42,7 +47,8 @@ class DeViSE(ZeroShotMethod):
         m = start(data.x.shape[1], data.s.shape[1], like=data.x, seed=self.seed)
 
         def loss(rows: Tensor, generator: torch.Generator) -> Tensor:
-            return ranking_loss(data.x[rows] @ m @ data.s.T, data.y[rows], self.margin, self.scores).mean()
+            hinges = ranking_hinges(data.x[rows] @ m @ data.s.T, data.y[rows], self.margin, self.scores)
+            return (hinges.sum(1) if self.negatives == "all" else first_violation(hinges, generator)).mean()
 
         descend(
             self.name,
@@ -61,10 +67,15 @@ class DeViSE(ZeroShotMethod):
         return x @ state["M"] @ prepared.s.T
 
 
-def ranking_loss(scores: Tensor, y: Tensor, margin: float, kind: str = "linear") -> Tensor:
-    """Per image, the hinge of every wrong class against the right one, summed."""
+def ranking_hinges(scores: Tensor, y: Tensor, margin: float, kind: str = "linear") -> Tensor:
+    """The hinge (images, classes) of every wrong class against the right one, zero at the right one."""
     if kind == "sigmoid":
         scores = torch.sigmoid(scores)
-    own = scores.gather(1, y[:, None])
-    hinge = (margin - own + scores).clamp_min(0)
-    return hinge.sum(1) - hinge.gather(1, y[:, None])[:, 0]
+    hinge = (margin - scores.gather(1, y[:, None]) + scores).clamp_min(0)
+    return hinge.scatter(1, y[:, None], 0.0)
+
+
+def first_violation(hinges: Tensor, generator: torch.Generator) -> Tensor:
+    """Per image, the hinge of one violating class, each equally likely; zero where none violates."""
+    draw = torch.rand(hinges.shape, generator=generator).to(hinges.device)
+    return hinges.gather(1, torch.where(hinges > 0, draw, -1.0).argmax(1, keepdim=True))[:, 0]

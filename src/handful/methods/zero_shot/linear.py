@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from handful.methods.zero_shot.base import Training
+from handful.methods.zero_shot.data import Training
 
 
 def softmax_regression(

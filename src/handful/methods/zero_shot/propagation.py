@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from handful.data import bfs
-from handful.methods.zero_shot.base import Graph
+from handful.methods.zero_shot.data import Graph
 
 SLOPE = 0.2
 
@@ -55,37 +56,79 @@ def groups(graph: Graph, direction: str, farthest: int = 4) -> list[Tensor]:
 class GraphLayer(nn.Module):
     """H' = act(sum_k alpha_k A_k (dropout(H) W + b)); one A with alpha 1 is a plain graph convolution."""
 
-    def __init__(self, width_in: int, width_out: int, n_groups: int, dropout: float, last: bool):
+    def __init__(
+        self, width_in: int, width_out: int, n_groups: int, dropout: float, last: bool, start: torch.Generator
+    ):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(width_in, width_out))
         self.bias = nn.Parameter(torch.zeros(width_out))
-        nn.init.xavier_uniform_(self.weight)
+        nn.init.xavier_uniform_(self.weight, generator=start)
         self.attention = nn.Parameter(torch.ones(n_groups)) if n_groups > 1 else None
         self.dropout, self.last = dropout, last
 
-    def forward(self, h: Tensor, adjacencies: list[Tensor]) -> Tensor:
-        h = F.dropout(h, self.dropout, self.training) @ self.weight + self.bias
-        if self.attention is None:
-            h = torch.sparse.mm(adjacencies[0], h)
+    def forward(self, h: Tensor, adjacencies: list[Tensor], drop: torch.Generator | None = None) -> Tensor:
+        if drop is not None and self.dropout > 0:
+            kept = torch.rand(h.shape, generator=drop, device=h.device) >= self.dropout
+            h = h * kept / (1 - self.dropout)
+        # Neighbours are mixed on the narrower side of W; A (H W + b) = (A H) W + (A 1) b.
+        rows, narrow = adjacencies[0].shape[0], self.weight.shape[0] <= self.weight.shape[1]
+        if narrow or rows < len(h):
+            reach = self._mix(h.new_ones(len(h), 1), adjacencies)
+            h = self._mix(h, adjacencies) @ self.weight + reach * self.bias
         else:
-            share = torch.softmax(self.attention, 0)
-            h = torch.stack([share[k] * torch.sparse.mm(a, h) for k, a in enumerate(adjacencies)]).sum(0)
+            h = self._mix(h @ self.weight + self.bias, adjacencies)
         return h if self.last else F.leaky_relu(h, SLOPE)
+
+    def _mix(self, h: Tensor, adjacencies: list[Tensor]) -> Tensor:
+        if self.attention is None:
+            return torch.sparse.mm(adjacencies[0], h)
+        share = torch.softmax(self.attention, 0)
+        return torch.stack([share[k] * torch.sparse.mm(a, h) for k, a in enumerate(adjacencies)]).sum(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """What some nodes' outputs depend on: the nodes to begin with, and each layer's adjacencies cut down to it."""
+
+    nodes: Tensor
+    layers: list[list[Tensor]]
 
 
 class GraphNet(nn.Module):
-    """Layers over one or alternating sets of adjacencies; the output is on the unit sphere."""
+    """Layers over one or alternating sets of adjacencies; the output is on the unit sphere.
 
-    def __init__(self, widths: list[int], sets: list[list[Tensor]], dropout: float):
+    With a ``field`` only its nodes come out, and no layer works for a node that they do not hear of. ``drop`` draws the
+    dropout of training; without it nothing is dropped.
+    """
+
+    def __init__(self, widths: list[int], sets: list[list[Tensor]], dropout: float, start: torch.Generator):
         super().__init__()
         self.sets = sets
         last = len(widths) - 2
         self.layers = nn.ModuleList(
-            GraphLayer(a, b, len(sets[i % len(sets)]), dropout, last=i == last)
+            GraphLayer(a, b, len(sets[i % len(sets)]), dropout, i == last, start)
             for i, (a, b) in enumerate(itertools.pairwise(widths))
         )
 
-    def forward(self, h: Tensor) -> Tensor:
+    def forward(self, h: Tensor, field: Field | None = None, drop: torch.Generator | None = None) -> Tensor:
+        h = h if field is None else h[field.nodes]
         for i, layer in enumerate(self.layers):
-            h = layer(h, self.sets[i % len(self.sets)])
+            h = layer(h, self.sets[i % len(self.sets)] if field is None else field.layers[i], drop)
         return F.normalize(h, dim=1)
+
+    def field(self, rows: Tensor) -> Field:
+        """The receptive field of some nodes, from the last layer back to the first."""
+        layers: list[list[Tensor]] = []
+        for i in reversed(range(len(self.layers))):
+            whole = [a.index_select(0, rows).coalesce() for a in self.sets[i % len(self.sets)]]
+            heard = torch.unique(torch.cat([a.indices()[1] for a in whole]))
+            layers.append([_columns(a, heard) for a in whole])
+            rows = heard
+        return Field(rows, layers[::-1])
+
+
+def _columns(a: Tensor, kept: Tensor) -> Tensor:
+    """A sparse matrix without its other columns, which are all empty."""
+    row, column = a.indices()
+    places = torch.stack([row, torch.searchsorted(kept, column)])
+    return torch.sparse_coo_tensor(places, a.values(), (a.shape[0], len(kept)), check_invariants=False).coalesce()

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from handful.data import bfs
 from handful.errors import BadInput
-from handful.methods.zero_shot.base import Candidates, State, Training, ZeroShotMethod
+from handful.methods.zero_shot.base import ZeroShotMethod
+from handful.methods.zero_shot.data import Candidates, State, Training
 from handful.methods.zero_shot.eszsl import Solved
 
 

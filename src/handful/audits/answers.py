@@ -1,0 +1,108 @@
+"""Every answer of a learner to the tasks of a rule: what accuracies, intervals and paired comparisons are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from handful.methods.embedded import Embedded, EmbeddedLearner
+from handful.metrics.base import Estimate
+from handful.metrics.clustering import answered, match
+from handful.metrics.crossed import crossed_bootstrap, crossed_ratio, over_tasks, task_means
+from handful.runs.evaluate import Job, embed_needed, embedded_scores
+from handful.tasks.clustering import Clustering
+from handful.tasks.episode import Episode
+from handful.tasks.rule import Rule
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """One entry an answer: task number, image, class number, true and given label, and the task's number of classes."""
+
+    task: np.ndarray
+    image: np.ndarray
+    classes: np.ndarray
+    truth: np.ndarray
+    given: np.ndarray
+    ways: np.ndarray
+
+    @property
+    def right(self) -> np.ndarray:
+        return (self.given == self.truth).astype(np.float64)
+
+    @property
+    def chance(self) -> float:
+        return float((1 / self.ways).mean())
+
+    @property
+    def tasks(self) -> np.ndarray:
+        """Accuracy of each task."""
+        return task_means(self.right, self.task)
+
+    def both(self, values: np.ndarray | None = None, seed: int = 0) -> tuple[Estimate, Estimate]:
+        """The mean of the answers' values (right or wrong) for new tasks, and for new classes."""
+        x = self.right if values is None else values
+        return over_tasks(x, self.task), crossed_bootstrap(x, self.task, self.classes, self.image, seed=seed)
+
+    def share(self, of: Answers, seed: int = 0) -> tuple[Estimate, Estimate]:
+        """How much of another's lead over guessing this has, (a - 1/N) / (b - 1/N), for new tasks and new classes."""
+        a, b = self.right - 1 / self.ways, of.right - 1 / of.ways
+        wide = crossed_ratio(a, b, self.task, self.classes, self.image, seed=seed)
+        return ratio_over_tasks(task_means(a, self.task), task_means(b, of.task), seed), wide
+
+
+def ratio_over_tasks(a: np.ndarray, b: np.ndarray, seed: int = 0) -> Estimate:
+    """The ratio of two paired means with the interval of a bootstrap over tasks; no number where the lower one is not above 0."""
+    from handful.metrics.crossed import SAME
+    from handful.metrics.cscc import cscc
+
+    if b.mean() <= 0:
+        return Estimate(float("nan"), float("nan"), float("nan"), SAME, len(a))
+    found = cscc(a, b, seed=seed, draws=2000)
+    return Estimate(found.value, found.low, found.high, SAME, found.n)
+
+
+Scored = tuple[Episode, np.ndarray, np.ndarray | None]
+
+
+def scores_of(learner: EmbeddedLearner, rule: Rule, n: int, seed: int) -> Iterator[Scored]:
+    """Each of n tasks with its query scores (and support scores), in fixed chunks, each image embedded once."""
+    job = Job(learner, rule, (), (seed,), n, False)
+    with learner.compute.here():
+        job.features = embed_needed(job, list(range(job.per_repeat)), 1, Path())
+        for chunk in range(job.per_repeat):
+            episodes = job.episodes(chunk)[1]
+            for episode, (scores, support) in zip(episodes, embedded_scores(job, episodes), strict=True):
+                yield episode, scores, support
+
+
+def answer(method: Embedded, rule: Rule, n: int, seed: int) -> Answers:
+    """Answers of an untrained method on a rule's (embedded) images; a clustering's are matched with classes on the support."""
+    learner = method.untrained(rule.image_shape)
+    return collect(rule, scores_of(learner, rule, n, seed))  # type: ignore[arg-type]
+
+
+def collect(rule: Rule, scored: Iterator[Scored]) -> Answers:
+    """Answers from scores, with the number of every answer's true class in the rule's part."""
+    columns: list[list[np.ndarray]] = [[], [], [], [], []]
+    for episode, scores, support in scored:
+        given = scores.argmax(1)
+        if isinstance(rule, Clustering):
+            given = match(episode.support_labels, answered(support), episode.n_classes)[given]
+        n = len(episode.query)
+        ways = np.full(n, episode.n_classes)
+        task = np.full(n, episode.number)
+        for column, values in zip(columns, (task, episode.query, episode.query_labels, given, ways), strict=True):
+            column.append(values)
+    task, image, truth, given, ways = (np.concatenate(c) for c in columns)
+    return Answers(task, image, class_numbers(rule, image), truth, given, ways)
+
+
+def class_numbers(rule: Rule, images: np.ndarray) -> np.ndarray:
+    """The part's class number of each image."""
+    part = rule.part
+    order = np.argsort(part.rows)
+    return part.classes[order[np.searchsorted(part.rows[order], images)]]

@@ -1,0 +1,113 @@
+"""Is composition needed, and does it work? Seen against unseen pairs of the same primitives."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from handful.audits.answers import Answers, collect, scores_of
+from handful.audits.context import Context, fewer
+from handful.audits.drawing import across
+from handful.audits.finding import Diagnosis, Finding, above
+from handful.data.collection import Collection, Part
+from handful.errors import Infeasible
+from handful.methods.compositional.lifted import PairProtoNet
+from handful.metrics.base import mean_interval
+from handful.metrics.crossed import SAME, task_means
+from handful.tasks.pairs import Pairs
+
+
+class Composition(Diagnosis):
+    """Accuracy of two parallel class-mean classifiers on seen and on unseen pairs, each asked over all N x N pairs."""
+
+    name: ClassVar[str] = "composition"
+    question: ClassVar[str] = "What do unseen pairs cost?"
+    topic: ClassVar[str] = "composition"
+
+    def missing(self, collection: Collection) -> str:
+        n = len(collection.card.labels)
+        return (
+            ""
+            if n == 2
+            else f"the class is {'one label column' if n == 1 else f'{n} label columns'}, not a pair of two"
+        )
+
+    def look(self, context: Context) -> list[Finding]:
+        part = context.whole_part
+        if len(part) > len(context.part) and context.rate < 1e5:
+            part = pair_pool(part, len(context.part), context.seed)
+        rule = feasible(context.view.like(part))
+        learner = PairProtoNet(net="pixels").untrained(rule.image_shape)
+        n = context.paced(lambda n: collect(rule, scores_of(learner, rule, n, context.seed)), 0.6)
+        seen: list[np.ndarray] = []
+        shares: list[float] = []
+
+        def watched():
+            for episode, scores, support in scores_of(learner, rule, n, context.seed):
+                assert episode.seen is not None
+                seen.append(episode.seen[episode.query_labels])
+                shares.append(
+                    episode.side["unseen_pairs"] / (episode.side["seen_pairs"] + episode.side["unseen_pairs"])
+                )
+                yield episode, scores, support
+
+        found: Answers = collect(rule, watched())
+        known = np.concatenate(seen)
+        a, b = (task_means(np.where(k, found.right, np.nan)[k], found.task[k]) for k in (known, ~known))
+        gap = mean_interval(a - b, SAME)
+        balance = np.bincount(found.task)[found.task] / np.where(
+            known, np.bincount(found.task[known])[found.task], np.bincount(found.task[~known])[found.task]
+        )
+        wide = found.both(np.where(known, 1.0, -1.0) * balance * found.right, context.seed)[1]
+        grid = rule.grid
+        filled = len(grid.pairs) / (grid.shape[0] * grid.shape[1])
+        chance = found.chance
+        bars = {"seen pairs": mean_interval(a, SAME), "unseen pairs": mean_interval(b, SAME)}
+        sentence = (
+            f"unseen pairs cost {100 * gap.value:.1f} points ({100 * a.mean():.1f}% on seen, {100 * b.mean():.1f}% on unseen, "
+            f"of {rule.primitives} x {rule.primitives}); {filled:.0%} of all pairs exist, and {np.mean(shares):.0%} of a task's are unseen"
+        )
+        details = {
+            "seen": bars["seen pairs"].as_dict(),
+            "unseen": bars["unseen pairs"].as_dict(),
+            "filled": filled,
+            "unseen_share": float(np.mean(shares)),
+            "primitives": rule.primitives,
+            "chance": chance,
+        }
+        light = "grey" if bars["seen pairs"].low <= chance else above(gap.value, 0.03, 0.1)
+        return [
+            Finding(
+                self.name, sentence, gap.value, gap.low, gap.high, SAME,
+                "red from 10 points, amber from 3; not judged where seen pairs are no better than guessing", light,
+                across(bars, chance), details, wide=wide,
+                alt=f"Two bars: seen pairs {100 * a.mean():.1f}%, unseen pairs {100 * b.mean():.1f}%; guessing {100 * chance:.0f}%.",
+            )
+        ]  # fmt: skip
+
+
+def feasible(part: Part) -> Pairs:
+    """Tasks of 5 x 5 primitives with 5 + 5 images a pair, or the nearest that the part can serve."""
+    reason = ""
+    for primitives in (5, 4, 3, 2):
+        for shots, queries in ((5, 5), (2, 3), (1, 1)):
+            rule = Pairs(part, primitives, shots, queries)
+            try:
+                rule.check()
+            except Infeasible as error:
+                reason = reason or str(error)
+                continue
+            return rule
+    raise Infeasible(reason)
+
+
+def pair_pool(part: Part, room: int, seed: int) -> Part:
+    """Fewer images of all pairs, since whole pairs left out would leave too few that share primitives."""
+    each = max(10, room // max(part.n_classes, 1))
+    rng = np.random.default_rng([seed, 0x9A12])
+    rows = [rng.permutation(part.members[c])[:each] for c in range(part.n_classes)]
+    chosen = np.sort(np.concatenate(rows))
+    if len(chosen) > 4 * room:
+        return fewer(part, room, seed)
+    return Part(part.collection, part.scheme, f"{part.split}[{len(chosen)} images of pairs]", chosen)

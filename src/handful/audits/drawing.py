@@ -1,0 +1,144 @@
+"""Figures of the audit as SVG text: bars across, stacked bars, a waterfall, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from handful.metrics.base import Estimate
+from handful.report.figures import COLOURS, STYLE, as_svg
+
+GREY = "#9aa3ad"
+
+
+def short(name: str, most: int = 26) -> str:
+    """A name that fits beside a bar."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def across(
+    bars: Mapping[str, Estimate | float], chance: float | None = None, label: str = "accuracy (%)", colour: int = 0
+) -> str:
+    """Horizontal bars in percent with their intervals and values, and a line where guessing lies."""
+    values = [(e.value, e.low, e.high) if isinstance(e, Estimate) else (e, np.nan, np.nan) for e in bars.values()]
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(5.2, 0.95 + 0.36 * len(bars)))
+        at = np.arange(len(bars))[::-1]
+        widths = [100 * v if isfinite(v) else 0.0 for v, _, _ in values]
+        axis.barh(at, widths, 0.62, color=[COLOURS[(colour + i) % len(COLOURS)] for i in range(len(bars))])
+        right = max([0.0, *(100 * h for _, _, h in values if isfinite(h)), *widths])
+        for y, (v, low, high) in zip(at, values, strict=True):
+            if isfinite(low) and isfinite(high):
+                axis.plot([100 * low, 100 * high], [y, y], color="#222", lw=1.4)
+            end = max(100 * v if isfinite(v) else 0, 100 * high if isfinite(high) else 0, 0)
+            axis.text(
+                end + 0.015 * max(right, 1), y, f"{100 * v:.1f}" if isfinite(v) else "none", va="center", fontsize=8
+            )
+        axis.set_yticks(at, [short(name) for name in bars])
+        least = min([0.0, *(100 * low for _, low, _ in values if isfinite(low)), *widths])
+        axis.set_xlim(least * 1.05, max(right, 100 * (chance or 0), 1) * 1.16)
+        axis.grid(axis="y", visible=False)
+        axis.set_xlabel(label)
+        _guessing(axis, chance, 1.0)
+        return as_svg(figure)
+
+
+def _guessing(axis: Any, chance: float | None, top: float) -> None:
+    if chance is not None:
+        axis.axvline(100 * chance, color="#555", lw=1, ls=":")
+        axis.annotate(
+            "guessing", (100 * chance, top), xycoords=("data", "axes fraction"), xytext=(0, 3), textcoords="offset points",
+            ha="center", va="bottom", fontsize=7.5, color="#555",
+        )  # fmt: skip
+
+
+def stacked(rows: Mapping[str, Sequence[float]], parts: Sequence[str], label: str) -> str:
+    """Horizontal bars of shares, in percent, that add up within each row."""
+    shown = dict(list(rows.items())[:24])
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(5.2, 1.25 + 0.34 * len(shown)))
+        at = np.arange(len(shown))[::-1]
+        left = np.zeros(len(shown))
+        for i, part in enumerate(parts):
+            wide = 100 * np.asarray([values[i] for values in shown.values()])
+            axis.barh(at, wide, 0.62, left=left, color=COLOURS[i % len(COLOURS)], label=part)
+            left = left + wide
+        axis.set_yticks(at, [short(name) for name in shown])
+        axis.grid(axis="y", visible=False)
+        axis.set_xlabel(label)
+        figure.legend(loc="outside upper center", ncols=min(len(parts), 3), frameon=False, fontsize=8)
+        return as_svg(figure)
+
+
+def waterfall(steps: Mapping[str, Estimate], total: Estimate, label: str = "accuracy (%)") -> str:
+    """Steps that add up to a total, each from where the last ended, drawn downwards."""
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(5.2, 1.1 + 0.38 * (len(steps) + 1)))
+        at, edge = len(steps), 0.0
+        ends: list[float] = [0.0]
+        for i, step in enumerate(steps.values()):
+            wide = 100 * step.value
+            colour = GREY if i == 0 else COLOURS[1] if i < len(steps) - 1 else COLOURS[0]
+            axis.barh(at, wide, 0.62, left=edge, color=colour)
+            if i and isfinite(step.low):
+                axis.plot([edge + 100 * step.low, edge + 100 * step.high], [at, at], color="#222", lw=1.2)
+            new = edge + wide
+            axis.plot([new, new], [at - 1.31, at + 0.31], color="#777", lw=0.7)
+            end = max(edge, new, edge + 100 * step.high if i and isfinite(step.high) else 0)
+            axis.text(end + 1.2, at, f"{wide:+.1f}" if i else f"{wide:.1f}", va="center", fontsize=8)
+            ends += [edge, new, end]
+            at, edge = at - 1, new
+        axis.barh(at, 100 * total.value, 0.62, color=COLOURS[2])
+        axis.text(100 * total.value + 1.2, at, f"{100 * total.value:.1f}", va="center", fontsize=8, fontweight="bold")
+        axis.set_yticks(range(len(steps) + 1), ["the score", *reversed([short(s) for s in steps])])
+        axis.set_xlim(min(ends) * 1.05, max(*ends, 100 * total.value) + 12)
+        axis.grid(axis="y", visible=False)
+        axis.set_xlabel(label)
+        return as_svg(figure)
+
+
+def counts(values: Sequence[float], label: str, up: str = "classes", bins: int = 24) -> str:
+    """How a number is spread."""
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(5.2, 2.4))
+        x = np.asarray(values, dtype=float)
+        if len(x) and np.ptp(x) > 0:
+            axis.hist(x, bins=min(bins, max(4, len(np.unique(x)))), color=COLOURS[0])
+        elif len(x):
+            axis.bar([x[0]], [len(x)], 0.1 * max(abs(x[0]), 1), color=COLOURS[0])
+            axis.set_xlim(x[0] - max(abs(x[0]), 1), x[0] + max(abs(x[0]), 1))
+        axis.grid(axis="x", visible=False)
+        axis.set_xlabel(label)
+        axis.set_ylabel(up)
+        return as_svg(figure)
+
+
+def falling(
+    points: Sequence[tuple[float, float]], mark: tuple[float, float], xlabel: str, ylabel: str, level: float
+) -> str:
+    """A curve on logarithmic axes with one marked point and a level to be reached."""
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(5.2, 2.8))
+        x, y = np.asarray(points, dtype=float).T
+        axis.plot(x, y, color=COLOURS[0], lw=1.6)
+        axis.plot(
+            [mark[0]],
+            [mark[1]],
+            "o",
+            color=COLOURS[1],
+            ms=6,
+            label=f"planned: {mark[0]:,.0f} tasks, {mark[1]:.2f} points",
+        )
+        axis.axhline(level, color="#555", lw=1, ls=":", label=f"{level:g} point")
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.yaxis.set_major_formatter(lambda v, _: f"{v:g}")
+        axis.yaxis.set_minor_formatter(lambda v, _: "")
+        axis.set_xlabel(xlabel)
+        axis.set_ylabel(ylabel)
+        axis.legend(frameon=False, fontsize=8)
+        return as_svg(figure)

@@ -1,0 +1,66 @@
+"""handful report"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from handful.cli.options import Json, emit
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def report(
+    runs: Annotated[
+        list[str], typer.Argument(help="Runs' folders, recipes' folders, or folders of these; LABEL=FOLDER names one.")
+    ],
+    out: Annotated[Path | None, typer.Option("--out", help="The page to write, such as page.html.")] = None,
+    tables: Annotated[Path | None, typer.Option("--tables", help="A folder for every table as files.")] = None,
+    formats: Annotated[
+        list[str] | None, typer.Option("--as", help="Format of the tables: csv, latex, markdown (all by default).")
+    ] = None,
+    metric: Annotated[str | None, typer.Option("--metric", help="Column to compare; the main one by default.")] = None,
+    test: Annotated[str, typer.Option("--test", help="Paired test: sign-flip, t or wilcoxon.")] = "sign-flip",
+    alpha: Annotated[float, typer.Option("--alpha", help="Level at which two methods are called different.")] = 0.05,
+    groups: Annotated[
+        str, typer.Option("--groups", help="Bars of the rank diagram: wilcoxon or nemenyi.")
+    ] = "wilcoxon",
+    over: Annotated[str, typer.Option("--over", help="Ranks over tasks, datasets or auto.")] = "auto",
+    collection: Annotated[
+        str | None, typer.Option("--collection", help="The collection, if it is not where the runs found it.")
+    ] = None,
+    pictures: Annotated[int, typer.Option("--pictures", help="Tasks to picture, of the largest disagreement.")] = 3,
+    title: Annotated[str, typer.Option("--title", help="Title of the page.")] = "",
+    same_tasks: Annotated[
+        bool, typer.Option("--same-tasks", help="Refuse runs that were not all asked the same tasks.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Compare runs: means with intervals, ties, paired tests, ranks, curves, pictures, as a page and as tables.
+
+    Example: handful report runs/protonet runs/matchingnet --out page.html --tables tables
+    """
+    from handful.data.opening import open_collection
+    from handful.report.report import Report
+    from handful.report.tables import FORMATS
+
+    result = Report(
+        runs,
+        title=title,
+        metric=metric,
+        test=test,
+        alpha=alpha,
+        groups=groups,
+        over=over,
+        collection=open_collection(collection) if collection else None,
+        pictures=pictures,
+        same_tasks=same_tasks,
+    )
+    if tables is not None:
+        result.write_tables(tables, formats or FORMATS)
+    if out is not None:
+        result.save(out)
+    emit(result.as_dict()) if json else print(result)

@@ -1,0 +1,59 @@
+"""Options that the zero-shot verbs share, and how their plain values become things."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Train = Annotated[Path, typer.Option("--train", help="Training classes, one id a line.")]
+Tree = Annotated[
+    str, typer.Option("--taxonomy", help="wordnet, a data.noun file or its folder, or a CSV of child,parent.")
+]
+Words = Annotated[Path | None, typer.Option("--words", help="Word vectors: GloVe .txt(.gz) or word2vec .bin.")]
+Counts = Annotated[Path | None, typer.Option("--counts", help="Word counts, rows word,count, instead of wordfreq.")]
+Rare = Annotated[float | None, typer.Option("--rare", help="Least frequency: 500 for counts, Zipf 2.7 for wordfreq.")]
+Common = Annotated[bool, typer.Option("--frequency", help="Look labels up in wordfreq.")]
+Among = Annotated[
+    Path | None,
+    typer.Option("--among", help="Classes whose words compete for a meaning (training classes if none are given)."),
+]
+Population = Annotated[Path | None, typer.Option("--population", help="Images a class, rows class,count.")]
+Page = Annotated[Path | None, typer.Option("--page", help="Write a page with figures here.")]
+Semantic = Annotated[
+    str,
+    typer.Option("--semantics", help="factors, stored, wordnet:VECTORS, glosses:VECTORS, or FILE[+TREE.csv|+wordnet]."),
+]
+Scheme = Annotated[str | None, typer.Option("--scheme", help="Split scheme, if the collection has several.")]
+
+
+def tree_of(spec: str) -> Any:
+    """The hierarchy that ``--taxonomy`` names."""
+    from handful.data.taxonomy_csv import from_csv
+    from handful.data.wordnet import wordnet
+
+    if spec == "wordnet":
+        return wordnet()
+    return from_csv(spec) if spec.endswith(".csv") else wordnet(spec)
+
+
+def frequency_of(counts: Path | None, rare: float | None, wanted: bool) -> Any:
+    """Word counts of a file, or wordfreq where it is asked for."""
+    from handful.audits.zero_shot.semantic import Frequency
+
+    if counts is not None:
+        return Frequency.read(counts, 500.0 if rare is None else rare)
+    return Frequency.wordfreq(2.7 if rare is None else rare) if wanted or rare is not None else None
+
+
+def check_target(path: Path | None, what: str) -> None:
+    """Refuse a file that could not be written before the work, not after it."""
+    from handful.errors import BadInput
+
+    if path is None:
+        return
+    if path.is_dir():
+        raise BadInput(f"{path} is a folder; name a file for {what}")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise BadInput(f"{path.parent} is a file; name another place for {what}")

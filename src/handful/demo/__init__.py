@@ -1,0 +1,1 @@
+"""The demo: every setting on the embedded world, one file each, ending in pages to look at."""

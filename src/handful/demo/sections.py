@@ -1,0 +1,40 @@
+"""The settings of the demo, in order, and the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from handful.audits.audit import Audit, audit
+from handful.data.world import world
+from handful.demo.clustering import clustering
+from handful.demo.context import context
+from handful.demo.few_shot import few_shot
+from handful.demo.pairs import pairs
+from handful.demo.part import Part
+from handful.demo.zero_shot import zero_shot
+
+SETTINGS: dict[str, Callable[[int, int], Part]] = {
+    "few-shot, any way and any shot": few_shot,
+    "under spurious correlation": context,
+    "without labels": clustering,
+    "pairs never seen together": pairs,
+    "from descriptions alone": zero_shot,
+}
+AUDIT = "audit of a benchmark"
+AUDIT_MINUTES = 1 / 3
+
+
+def run_part(options: tuple[int, int, Path], name: str) -> tuple[str, Part | None]:
+    """One setting by name, or the audit, as a worker process calls it."""
+    seed, steps, out = options
+    if name == AUDIT:
+        audited(seed).save(out / "audit.html")
+        return name, None
+    return name, SETTINGS[name](seed, steps)
+
+
+def audited(seed: int) -> Audit:
+    """Pairs of colour and glyph with planted copies: a world of which every setting's diagnoses have something to say."""
+    source = world(label=("colour", "glyph"), mask=0.3, images=20, duplicates=0.05, seed=seed)
+    return audit(source, seed=seed, minutes=AUDIT_MINUTES)

@@ -1,0 +1,83 @@
+"""The frozen embedding a classifier of photos stands on: the best at hand, known again by name and hash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful.errors import BadInput, Mismatch, Missing
+from handful.nets import build, parse_spec
+from handful.nets.compute import Compute
+from handful.nets.features import embed_images, weights_hash
+from handful.nets.weights import load_state
+
+BEST = "lite0:size=224"
+SIDE = 224
+PLAIN_SIDE = 32
+BATCH = 8
+"""Every batch is padded to this size, and one photo should not cost as much as sixty."""
+INSTALLED = frozenset(("lite0",))
+"""Nets whose weights come with a package; any other net's weights travel in the model folder."""
+
+
+class Encoder:
+    """Square photos to unit vectors.
+
+    Parameters
+    ----------
+    net
+        A backbone's spec; ``auto`` is EfficientNet-Lite0 at 224 pixels. ``pixels`` looks at 32 x 32 pixels alone.
+    state
+        Weights to fill it with instead of those the spec names.
+    """
+
+    def __init__(self, net: str = "auto", compute: Compute | None = None, state: dict[str, Tensor] | None = None):
+        self.compute = compute or Compute(batch=BATCH)
+        if net == "auto":
+            net = BEST
+        name, options = parse_spec(net)
+        if name == "clip":
+            raise BadInput("a classifier of photos cannot take the net clip along; use lite0, or a ResNet's weights")
+        self.size = PLAIN_SIDE if name == "pixels" else SIDE
+        with self.compute.here():
+            try:
+                self.backbone = build(net, (self.size, self.size, 3)).to(self.compute.device).eval()
+            except Missing as error:
+                raise Missing(f"{error}; or say --net pixels to do without a pretrained network") from error
+            if state is not None:
+                load_state(self.backbone, state, "the model's encoder")
+        # A file on this machine means nothing on another, so the weights go along instead of their path.
+        self.net = ":".join(filter(None, [name, ",".join(f"{k}={v}" for k, v in options.items() if k != "weights")]))
+        self.installed = name in INSTALLED and "weights" not in options
+        self.hash = weights_hash(self.backbone)
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        """Features ``(n, width)`` of length 1."""
+        with self.compute.here():
+            x = embed_images(self.backbone, images, self.compute).double().cpu().numpy()
+        return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+
+    def state(self) -> dict[str, Tensor]:
+        """What has to go along in a model folder."""
+        return {} if self.installed else dict(self.backbone.state_dict())
+
+    def facts(self) -> dict[str, Any]:
+        return {"net": self.net, "size": self.size, "hash": self.hash, "carried": not self.installed}
+
+
+def same_encoder(facts: dict[str, Any], state: dict[str, Tensor], compute: Compute | None, where: str) -> Encoder:
+    """The encoder a model was fitted with, or a sentence if this machine has another."""
+    encoder = Encoder(facts["net"], compute, state if facts["carried"] else None)
+    if encoder.hash != facts["hash"] or encoder.size != facts["size"]:
+        raise Mismatch(
+            f"{where} was fitted with {facts['net']} of weights {facts['hash']}, and here they are {encoder.hash}; "
+            "install the version it was fitted with, or fit again"
+        )
+    return encoder
+
+
+def as_tensors(arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:
+    return {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in arrays.items()}

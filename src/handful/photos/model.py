@@ -1,0 +1,174 @@
+"""A classifier from a handful of photos: fit, predict, save, load."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful._version import __version__
+from handful.errors import BadInput, HandfulError
+from handful.methods.contract import FACTS, MODEL
+from handful.methods.contract import load as load_learner
+from handful.nets.compute import Compute
+from handful.photos.answers import Answers
+from handful.photos.classifier import Classifier, check_options, learn
+from handful.photos.encoder import Encoder, as_tensors, same_encoder
+from handful.photos.findings import confusions, copies, first_of_copies, suspects
+from handful.photos.reading import read_classes, read_photos
+from handful.photos.report import FitReport, from_dict
+
+
+@dataclass(frozen=True)
+class PhotoModel:
+    """A classifier of photos; made by `fit` or `load`.
+
+    Attributes
+    ----------
+    classes
+        Names, in the order of the probabilities' columns.
+    report
+        What was found while fitting; print it.
+    """
+
+    classes: tuple[str, ...]
+    encoder: Encoder
+    classifier: Classifier
+    report: FitReport
+
+    def predict(self, photos: Any) -> Answers:
+        """Answers for photos: one or several of paths, folders, Pillow images or arrays (``(n, h, w, 3)`` is n photos)."""
+        read = read_photos(photos, self.encoder.size)
+        probabilities, refused = self.classifier.answer(self.encoder(read.images))
+        return Answers(read.names, self.classes, probabilities, refused, read.unreadable)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a model folder: ``model.safetensors`` and ``model.json``, nothing of this machine in them."""
+        from safetensors.torch import save_file
+
+        from handful.data.store import fresh_folder
+
+        path = Path(path)
+        state = {f"head.{k}": v for k, v in as_tensors(self.classifier.tensors).items()}
+        state |= {f"encoder.{k}": v.detach().cpu().contiguous().clone() for k, v in self.encoder.state().items()}
+        facts = {
+            "kind": "photos",
+            "version": __version__,
+            "classes": self.classes,
+            "encoder": self.encoder.facts(),
+            "head": self.classifier.head,
+            "temperature": self.classifier.temperature,
+            "threshold": self.classifier.threshold,
+            "rate": self.classifier.rate,
+            "report": self.report.as_dict(),
+        }
+        with fresh_folder(path, force=is_photo_model(path)) as folder:
+            save_file(state, folder / MODEL)
+            os.chmod(folder / MODEL, 0o644)  # safetensors makes it the owner's alone, and models are for giving away
+            (folder / FACTS).write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        return path
+
+
+def fit(
+    photos: Any,
+    *,
+    net: str = "auto",
+    head: str = "auto",
+    refuse: float = 0.1,
+    seed: int = 0,
+    compute: Compute | None = None,
+) -> PhotoModel:
+    """A classifier from class folders, or from a dict of photos by class.
+
+    Photos become unit vectors of a frozen network. Two heads are tried on each photo with the others alone, prototypes
+    and logistic regression, and the one with the smaller log loss is kept; the same left-out answers give the accuracy to
+    expect (corrected for the choice), the temperature of the probabilities, the threshold of 'none of these', and what looks
+    mislabelled.
+
+    Parameters
+    ----------
+    photos
+        A folder (or zip) with a folder of photos for each class, or ``{class: [paths, Pillow images or arrays]}``.
+    net
+        Backbone spec; ``auto`` is EfficientNet-Lite0 with its ImageNet weights (``handful[pretrained]``).
+    head
+        ``prototypes`` or ``linear``; ``auto`` chooses.
+    refuse
+        Share of the classes' own photos that may be called none of these: the higher, the more strangers are refused too.
+    seed
+        Of the bootstrap that corrects the expected accuracy.
+    """
+    check_options(head, refuse)
+    encoder = Encoder(net, compute)
+    read, y, classes = read_classes(photos, encoder.size)
+    keep = first_of_copies(read.digests, y)
+    twins = tuple(read.names[i] for i in sorted(set(range(len(read))) - set(keep.tolist())))
+    images, y_kept = read.images[keep], y[keep]
+    names, digests = [read.names[i] for i in keep], [read.digests[i] for i in keep]
+    sizes = np.bincount(y_kept, minlength=len(classes))
+    if len(classes) < 2:
+        raise BadInput(f"all photos are of one class, {classes[0]!r}; give a folder of photos for each of two or more")
+    if sizes.min() < 2:
+        alone = ", ".join(repr(c) for c, s in zip(classes, sizes, strict=True) if s < 2)
+        raise BadInput(f"class {alone} has one photo that can be used; give at least two of each class")
+    classifier, chosen = learn(encoder(images), y_kept, len(classes), head=head, refuse=refuse, seed=seed)
+    report = FitReport(
+        photos=len(y_kept),
+        sizes={c: int(s) for c, s in zip(classes, sizes, strict=True)},
+        net=encoder.net,
+        head=chosen.head.name,
+        losses=chosen.losses,
+        how=chosen.head.how,
+        expected=chosen.expected,
+        rate=classifier.rate,
+        confusions=tuple(confusions(chosen.probabilities, y_kept, classes)[:10]),
+        suspects=tuple(suspects(chosen.probabilities, y_kept, names, classes)),
+        copies=tuple(copies(images, digests, y_kept, names, classes)),
+        left_out=twins,
+        unreadable=read.unreadable,
+    )
+    return PhotoModel(classes, encoder, classifier, report)
+
+
+def is_photo_model(path: Path) -> bool:
+    try:
+        return json.loads((path / FACTS).read_text(encoding="utf-8")).get("kind") == "photos"
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def load(path: str | os.PathLike[str], compute: Compute | None = None) -> PhotoModel:
+    """The classifier in a model folder that `PhotoModel.save` or ``handful fit`` has written."""
+    from handful.nets.weights import read_state
+
+    path = Path(path)
+    if not (path / FACTS).is_file():
+        raise BadInput(f"{path} is not a model folder: it has no {FACTS}; make one with: handful fit")
+    if not is_photo_model(path):
+        raise BadInput(f"{path} does not hold a classifier of photos; make one with: handful fit")
+    state = read_state(path / MODEL)
+    try:
+        facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
+        weights = {k.removeprefix("encoder."): v for k, v in state.items() if k.startswith("encoder.")}
+        encoder = same_encoder(facts["encoder"], weights, compute, str(path))
+        tensors = {k.removeprefix("head."): v.numpy() for k, v in state.items() if k.startswith("head.")}
+        classes = tuple(facts["classes"])
+        scales = (float(facts[k]) for k in ("temperature", "threshold", "rate"))
+        classifier = Classifier(str(facts["head"]), tensors, *scales)
+        for key, shape in classifier.shapes(encoder.backbone.width, len(classes)).items():
+            if tensors[key].shape != shape:
+                raise ValueError(f"{key} has shape {tensors[key].shape}, not {shape}")
+        return PhotoModel(classes, encoder, classifier, from_dict(facts["report"]))
+    except HandfulError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{path} is damaged ({error}); fit the model again") from error
+
+
+def load_any(path: str | os.PathLike[str], compute: Compute | None = None) -> Any:
+    """A model folder, whichever kind it is: a learner (of ``handful train``) or a classifier of photos (of ``handful fit``)."""
+    return load(path, compute) if is_photo_model(Path(path)) else load_learner(path, compute)

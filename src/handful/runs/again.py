@@ -1,0 +1,61 @@
+"""The tasks of a finished run, drawn again: for pictures of them, and for what else the table of scores does not hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from handful.data.collection import Collection, Part
+from handful.data.opening import open_collection
+from handful.errors import Mismatch, Missing
+from handful.runs.run import Run
+from handful.runs.store import digest
+from handful.tasks.episode import Episode
+from handful.tasks.make import make_rule
+from handful.tasks.rule import Rule
+
+
+def rule_again(run: Run, collection: Collection | None = None) -> Rule:
+    """The rule that a run's tasks were drawn by, checked to draw the same tasks.
+
+    ``collection`` is needed only if it no longer lies where the run found it.
+    """
+    identity = run.identity
+    if not {"n", "repeats", "part", "rule"} <= set(identity) or not isinstance(identity["seed"], int):
+        raise Mismatch(f"the tasks of the run of {run.method} cannot be drawn again: its run.json does not say how")
+    if collection is None:
+        place = run.facts.get("source")
+        if not place:
+            raise Missing(f"the run of {run.method} does not say where its collection lies; name the collection")
+        collection = open_collection(place)
+    if collection.id != identity["collection"]:
+        raise Mismatch(
+            f"the run was on {identity['collection']}, not on {collection.id}; name the collection it was on"
+        )
+    part = part_again(collection, identity["part"])
+    facts = dict(identity["rule"])
+    rule = make_rule(facts.pop("rule"), part, **{k: _option(v) for k, v in facts.items()})
+    if digest([rule.tasks_id(identity["seed"]), identity["n"], identity["repeats"]]) != identity["tasks_id"]:
+        raise Mismatch(f"the tasks of the run of {run.method} cannot be drawn again from its run.json")
+    return rule
+
+
+def episode_again(run: Run, rule: Rule, repeat: int, task: int) -> Episode:
+    """One task of a run."""
+    return rule.draw(run.identity["seed"] + repeat, task)
+
+
+def part_again(collection: Collection, name: str) -> Part:
+    """The part of a collection by its id, ``collection:scheme/split#hash``."""
+    body = name.removeprefix(f"{collection.id}:").rpartition("#")[0]
+    scheme, _, split = body.partition("/")
+    part = collection.part(split, scheme) if scheme else collection.whole
+    if part.id != name:
+        raise Mismatch(f"{name} cannot be cut out of {collection.id} again; it was chosen by other means than a split")
+    return part
+
+
+def _option(value: Any) -> Any:
+    """A rule's parameter as `make_rule` takes it: a rule inside lies on the same part."""
+    if isinstance(value, dict) and "rule" in value:
+        return {k: _option(v) for k, v in value.items() if k != "part"}
+    return value

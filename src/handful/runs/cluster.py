@@ -1,0 +1,210 @@
+"""The Ray engine: chunks of a run, or cells of a recipe, on the nodes of a cluster."""
+
+from __future__ import annotations
+
+import io
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from handful._version import __version__
+from handful.data.collection import Collection
+from handful.errors import BadInput, HandfulError, Mismatch, require
+from handful.runs.embedding import Features
+from handful.runs.engine import RETRIES, Work, died
+from handful.runs.matrix import Folder
+from handful.runs.parcels import Parcel, arrive, arrive_collection, connect, parcel_of
+
+
+class Ray:
+    """Workers of a Ray cluster.
+
+    The context (learner, rule, metrics) reaches each node once through Ray's object store; collections, models and features by
+    path where a node sees the same content, else shipped once a node by content hash. At most two items a worker are under way.
+    An item whose worker or node dies is given to another by Ray, at most ``retries`` times.
+
+    Parameters
+    ----------
+    address
+        ``auto`` (the cluster that this machine belongs to), HOST:PORT, or None to start a cluster of this machine alone.
+    workers
+        Items at a time; as many as the cluster has cores by default.
+    share
+        Whether nodes may use this machine's paths where they find the same content; False ships everything.
+    """
+
+    name, local = "ray", False
+
+    def __init__(
+        self, address: str | None = None, workers: int | None = None, retries: int = RETRIES, share: bool = True
+    ):
+        if workers is not None and workers < 1:
+            raise BadInput(f"workers must be at least 1, not {workers}")
+        if address not in (None, "auto") and not str(address).rpartition(":")[2].isdigit():
+            raise BadInput(f"{address!r} is not the address of a Ray cluster; give auto or HOST:PORT")
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        self.ray = require("ray", "ray")
+        self.address, self.asked, self.retries, self.share = address, workers, retries, share
+        self.own, self.depot = False, None
+
+    @property
+    def workers(self) -> int:
+        self._connect()
+        return self.asked or max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+
+    def _connect(self) -> None:
+        if self.ray.is_initialized():
+            return
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
+        if self.address is None:
+            options["num_cpus"] = self.asked or os.cpu_count()
+        else:
+            options = {"address": self.address, "log_to_driver": False, "logging_level": "ERROR"}
+        try:
+            self.ray.init(**options)
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            raise BadInput(
+                f"no Ray cluster answers at {self.address or 'this machine'} ({str(error).splitlines()[0][:150]}); start one "
+                "with: ray start --head"
+            ) from error
+        self.own = True
+
+    def close(self) -> None:
+        """Leave the cluster, if this engine joined it (and end it, if this engine started it)."""
+        if self.depot is not None:
+            self.ray.kill(self.depot)
+            self.depot = None
+        if self.own:
+            self.ray.shutdown()
+            self.own = False
+
+    def map(self, work: Work, context: Any, items: Sequence[Any]) -> Iterator[Any]:
+        if not len(items):
+            return
+        self._connect()
+        ray, errors = self.ray, self.ray.exceptions
+        blob, parcels = pack_context(context, self.share)
+        depot = self._depot()
+        ray.get(depot.offer.remote({p.key: p.path for p in parcels}))
+        remote = ray.remote(_work).options(
+            num_cpus=getattr(context, "threads", 1),
+            num_gpus=getattr(context, "gpus", 0),
+            max_retries=self.retries,
+            scheduling_strategy="SPREAD",
+        )
+        key, refs = uuid.uuid4().hex, [ray.put(blob)]
+        waiting, under_way, most = iter(items), set(), 2 * self.workers
+        try:
+            while True:
+                while len(under_way) < most and (item := next(waiting, None)) is not None:
+                    under_way.add(remote.remote(key, refs, depot, __version__, work, item))
+                if not under_way:
+                    return
+                done, _ = ray.wait(list(under_way), num_returns=1, timeout=0.5)
+                for ref in done:
+                    under_way.discard(ref)
+                    try:
+                        yield ray.get(ref)
+                    except errors.RayTaskError as error:
+                        cause = error.cause
+                        raise cause if isinstance(cause, BaseException) else error from None
+                    except errors.RayError as error:
+                        raise died("a Ray worker", self.retries + 1) from error
+        finally:
+            for ref in under_way:
+                ray.cancel(ref, force=False)
+
+    def _depot(self) -> Any:
+        """The one that reads this machine's files for the nodes that lack them."""
+        if self.depot is None:
+            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+            here = NodeAffinitySchedulingStrategy(self.ray.get_runtime_context().get_node_id(), soft=False)
+            self.depot = self.ray.remote(Depot).options(num_cpus=0, scheduling_strategy=here).remote()
+        return self.depot
+
+
+class Depot:
+    """Reads blocks of the files that this run offers, and of no others."""
+
+    def __init__(self) -> None:
+        self.offered: dict[str, str] = {}
+        self.bytes = 0
+
+    def offer(self, parcels: dict[str, str]) -> None:
+        self.offered.update(parcels)
+
+    def read(self, key: str, name: str, offset: int, length: int) -> bytes:
+        root = Path(self.offered[key])
+        path = (root / name).resolve()
+        if root not in path.parents:
+            raise HandfulError(f"{name} is not a file of {root}")
+        with open(path, "rb") as stream:
+            stream.seek(offset)
+            block = stream.read(length)
+        self.bytes += len(block)
+        return block
+
+    def shipped(self) -> int:
+        """Bytes sent so far."""
+        return self.bytes
+
+
+def pack_context(context: Any, share: bool) -> tuple[bytes, list[Parcel]]:
+    """A context as bytes in which collections on disk, model folders and mapped features are parcels."""
+    from ray.cloudpickle import CloudPickler
+
+    sent: dict[str, Parcel] = {}
+
+    def send(path: Path) -> Parcel:
+        place = str(path.resolve())
+        if place not in sent:
+            sent[place] = parcel_of(path, share)
+        return sent[place]
+
+    class Pickler(CloudPickler):
+        def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, Collection) and obj.path is not None:
+                return arrive_collection, (send(obj.path),)
+            if isinstance(obj, Features) and obj.path is not None:
+                return _arrive_features, (obj.rows, obj.path.name, send(obj.path))
+            if isinstance(obj, Folder):
+                return _arrive_folder, (send(obj.path),)
+            return super().reducer_override(obj)
+
+    stream = io.BytesIO()
+    Pickler(stream, protocol=5).dump(context)
+    return stream.getvalue(), list(sent.values())
+
+
+def _arrive_folder(parcel: Parcel) -> Folder:
+    return Folder(arrive(parcel))
+
+
+def _arrive_features(rows: Any, name: str, parcel: Parcel) -> Features:
+    return Features(rows, arrive(parcel) / name)
+
+
+_HELD: tuple[str, Any] | None = None
+
+
+def _work(key: str, refs: list[Any], depot: Any, version: str, work: Work, item: Any) -> Any:
+    """One item, on a node; a worker process unpacks a context once."""
+    global _HELD
+    import ray
+    from ray import cloudpickle
+
+    if version != __version__:
+        raise Mismatch(
+            f"a node has handful {__version__}, this machine {version}; install the same version on all nodes"
+        )
+    if _HELD is None or _HELD[0] != key:
+        from handful.progress import silence
+
+        silence()
+        _HELD = None
+        connect(lambda *place: ray.get(depot.read.remote(*place)))
+        _HELD = (key, cloudpickle.loads(ray.get(refs[0])))
+    return work(_HELD[1], item)

@@ -1,0 +1,199 @@
+"""One chunk of tasks, from drawn episodes to rows of the table: what a worker does, wherever it is."""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+
+from handful import registry
+from handful.clock import measuring, timed
+from handful.errors import BadInput
+from handful.methods.batch import pad
+from handful.methods.contract import Learner
+from handful.methods.embedded import EmbeddedLearner
+from handful.metrics import Metric
+from handful.nets.features import release
+from handful.runs.embedding import Features
+from handful.tasks.episode import Episode, Query
+from handful.tasks.rule import Rule
+
+CHUNK = 64
+
+
+@dataclass
+class Job:
+    """All a worker needs to score any chunk; the same object for every chunk of a run."""
+
+    learner: Learner
+    rule: Rule
+    metrics: tuple[str, ...]
+    seeds: tuple[int, ...]
+    n: int
+    answers: bool
+    features: Features | None = None
+
+    @property
+    def threads(self) -> int:
+        return self.learner.compute.threads
+
+    @property
+    def gpus(self) -> int:
+        return int(torch.device(self.learner.compute.device).type == "cuda")
+
+    @property
+    def per_repeat(self) -> int:
+        return -(-self.n // CHUNK)
+
+    def episodes(self, chunk: int) -> tuple[int, list[Episode]]:
+        repeat, start = chunk // self.per_repeat, chunk % self.per_repeat * CHUNK
+        with timed("draw"):
+            return repeat, self.rule.draw_block(self.seeds[repeat], start, min(start + CHUNK, self.n))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Rows of one chunk; what they cost goes beside them, never into the table."""
+
+    chunk: int
+    frame: pl.DataFrame
+    seconds: dict[str, float]
+    peak_memory_mb: float
+
+
+def peak_memory_mb() -> float:
+    """The most memory this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def score_chunk(job: Job, chunk: int) -> Scored:
+    """Rows of one chunk of tasks."""
+    with measuring() as clock, job.learner.compute.here():
+        repeat, episodes = job.episodes(chunk)
+        if isinstance(job.learner, EmbeddedLearner):
+            answers = embedded_scores(job, episodes)
+        else:
+            answers = [one_by_one(job, episode) for episode in episodes]
+            release(job.rule.part.collection.array)
+        with timed("score"):
+            frame = rows_of(job, repeat, episodes, answers)
+    return Scored(chunk, frame, dict(clock.seconds), peak_memory_mb())
+
+
+def rows_of(
+    job: Job, repeat: int, episodes: list[Episode], answers: list[tuple[np.ndarray, np.ndarray | None]]
+) -> pl.DataFrame:
+    metrics: list[Metric] = [registry.get("metrics", name)() for name in job.metrics]
+    rows = []
+    for episode, (scores, support_scores) in zip(episodes, answers, strict=True):
+        if "contexts" in job.metrics:
+            add_contexts(job.rule, episode)
+        row: dict[str, Any] = {"repeat": repeat, "task": episode.number, **describe(episode)}
+        for metric in metrics:
+            row.update(metric.row(episode, scores, support_scores))
+        if job.answers:
+            row.update(answer_columns(episode, scores))
+        rows.append(row)
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def has_contexts(rule: Rule) -> bool:
+    """Whether the queries of a labelled task have contexts to tell apart."""
+    card = rule.part.collection.card
+    return bool(card.context) and card.context not in card.labels and rule.axes == 1 and "labels" in rule.shows
+
+
+def add_contexts(rule: Rule, episode: Episode) -> None:
+    """Tell the scorer the queries' contexts, unless the rule has told it."""
+    if "query_contexts" not in episode.side and has_contexts(rule):
+        column = rule.part.collection.table[str(rule.part.collection.card.context)]
+        episode.side["query_contexts"] = column[episode.query].cast(pl.String).fill_null("(none)").to_numpy()
+
+
+def embedded_scores(job: Job, episodes: list[Episode]) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    """Scores of a chunk as one padded tensor expression (or a few, if the method's head is large)."""
+    learner: EmbeddedLearner = job.learner  # type: ignore[assignment]
+    assert job.features is not None
+    device = learner.compute.device
+    out: list[tuple[np.ndarray, np.ndarray | None]] = []
+    step = learner.method.together
+    for start in range(0, len(episodes), step):
+        some = episodes[start : start + step]
+        with timed("read"):
+            shown = [e.support if "images" in e.shows else e.support[:0] for e in some]
+            rows = [x for a, e in zip(shown, some, strict=True) for x in (a, e.query)]
+            pieces = job.features.of(np.concatenate(rows)).to(device).split([len(x) for x in rows])
+            labels = [e.support_labels if "labels" in e.shows else None for e in some]
+            cut = list(zip(pieces[::2], labels, pieces[1::2], strict=True))
+            job.features.release()
+            batch = pad(
+                cut,
+                [e.shape for e in some],
+                [e.seed for e in some],
+                [e.sizes() if "sizes" in e.shows else None for e in some],
+                [e.descriptions if "descriptions" in e.shows else None for e in some],
+            )
+        with timed("predict"):
+            query, support_scores = learner.head(batch)
+            q = query.float().cpu().numpy()
+            s = None if support_scores is None else support_scores.float().cpu().numpy()
+        for i, e in enumerate(some):
+            own = None if s is None else s[i, : len(e.support), : e.n_classes]
+            out.append((q[i, : len(e.query), : e.n_classes], own))
+    return out
+
+
+def one_by_one(job: Job, episode: Episode) -> tuple[np.ndarray, np.ndarray | None]:
+    """Any learner of the contract, one task at a time."""
+    with timed("read"):
+        support = job.rule.support(episode)
+        query = Query(job.rule.part.collection.read(episode.query))
+    with timed("fit"):
+        predictor = job.learner.fit(support)
+    with timed("predict"):
+        scores = np.asarray(predictor.predict(query), dtype=np.float32)
+    if scores.shape != (len(episode.query), episode.n_classes):
+        raise BadInput(
+            f"{job.learner.method.name} answered with shape {scores.shape} to {len(episode.query)} queries over "
+            f"{episode.n_classes} classes; predict must give (n_query, n_classes)"
+        )
+    if np.isnan(scores).any():
+        raise BadInput(f"{job.learner.method.name} answered NaN in task {episode.number}; check its training")
+    if "labels" in episode.shows or "images" not in episode.shows:
+        return scores, None
+    with timed("predict"):
+        return scores, predictor.support_scores()
+
+
+def describe(episode: Episode) -> dict[str, Any]:
+    """The columns by which tables are cut."""
+    out: dict[str, Any] = {
+        "ways": episode.shape[0] if len(episode.shape) == 1 else episode.n_classes,
+        "shots": episode.shots,
+        "queries": len(episode.query),
+    }
+    for key, value in episode.side.items():
+        if isinstance(value, (str, int, float, bool)):
+            out[key] = value
+    return out
+
+
+def answer_columns(episode: Episode, scores: np.ndarray) -> dict[str, Any]:
+    top = scores.max(1, keepdims=True)
+    probability = 1 / np.exp(scores - top).sum(1)
+    return {
+        "answer_query": episode.query.tolist(),
+        "answer_truth": episode.query_labels.tolist(),
+        "answer_predicted": scores.argmax(1).tolist(),
+        "answer_probability": probability.astype(np.float64).tolist(),
+    }
+
+
+def explode_answers(table: pl.DataFrame) -> pl.DataFrame:
+    columns = ["answer_query", "answer_truth", "answer_predicted", "answer_probability"]
+    frame = table.select("repeat", "task", *columns).explode(columns)
+    return frame.rename({c: c.removeprefix("answer_") for c in columns})

@@ -1,0 +1,84 @@
+"""The score budget: shares over all orders, adding up to the score answer by answer."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from handful.audits.answers import Answers
+from handful.audits.budget import CHANCE, REST, score_budget
+from handful.audits.shapley import shapley
+from handful.errors import BadInput
+
+
+def test_shares_are_the_mean_additions_over_all_orders():
+    rng = np.random.default_rng(0)
+    names = ["a", "b", "c", "d"]
+    table: dict[frozenset[str], np.ndarray] = {}
+
+    def value(some):
+        return table.setdefault(some, rng.random(5))
+
+    found = shapley(value, names)
+    for name in names:
+        adds = []
+        for order in permutations(names):
+            before = frozenset(order[: order.index(name)])
+            adds.append(table[before | {name}] - table[before])
+        np.testing.assert_allclose(found[name], np.mean(adds, axis=0))
+    np.testing.assert_allclose(sum(found.values()), table[frozenset(names)] - table[frozenset()])
+
+
+def test_two_sources_by_hand():
+    worth = {"": 0.2, "x": 0.6, "y": 0.4, "xy": 0.7}
+    found = shapley(lambda s: np.asarray(worth["".join(sorted(s))]), ["x", "y"])
+    assert float(found["x"]) == pytest.approx(0.35) and float(found["y"]) == pytest.approx(0.15)
+    assert shapley(lambda s: np.zeros(1), []) == {}
+    with pytest.raises(BadInput):
+        shapley(lambda s: np.zeros(1), ["x", "x"])
+    with pytest.raises(BadInput):
+        shapley(lambda s: np.zeros(1), [str(i) for i in range(13)])
+
+
+def answers(truth, given, ways=5):
+    n = len(truth)
+    task = np.arange(n) // 25
+    return Answers(task, np.arange(n), truth, truth, given, np.full(n, ways))
+
+
+def noisy(rng, truth, right, ways=5):
+    return np.where(rng.random(len(truth)) < right, truth, rng.integers(0, ways, len(truth)))
+
+
+def test_the_parts_add_up_to_the_score_exactly():
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 5, 2000)
+    method = answers(truth, noisy(rng, truth, 0.7))
+    shy = noisy(rng, truth, 0.9)
+    shy[rng.random(2000) < 0.6] = -1
+    sources = {
+        "good": answers(truth, noisy(rng, truth, 0.5)),
+        "luck": answers(truth, rng.integers(0, 5, 2000)),
+        "shy": answers(truth, shy),
+    }
+    found = score_budget(method, sources)
+    assert list(found.shares) == [CHANCE, "good", "luck", "shy", REST]
+    np.testing.assert_allclose(sum(found.shares.values()), method.right, atol=1e-12)
+    parts = {name: e.value for name, (e, _) in found.estimates().items()}
+    assert sum(parts.values()) == pytest.approx(method.tasks.mean(), abs=1e-12)
+    assert parts[CHANCE] == pytest.approx(0.2)
+    assert abs(parts["luck"]) < 0.02 < 0.1 < parts["good"] and parts["shy"] > 0.1
+
+
+def test_a_source_as_good_as_the_method_leaves_nothing_and_none_leaves_all():
+    rng = np.random.default_rng(2)
+    truth = rng.integers(0, 5, 1000)
+    method = answers(truth, noisy(rng, truth, 0.8))
+    same = score_budget(method, {"same": method})
+    assert np.abs(same.shares[REST]).max() == 0
+    alone = score_budget(method, {})
+    assert alone.shares[REST].mean() == pytest.approx(method.right.mean() - 0.2)
+    silent = score_budget(method, {"silent": answers(truth, np.full(1000, -1))})
+    assert np.abs(silent.shares["silent"]).max() == 0

@@ -1,0 +1,129 @@
+"""A folder with small versions of everything that the documents' commands mention, and a small world."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from benches import small
+from documents import ROOT, files
+from handful.data.collection import Collection
+
+TRAIN = (
+    "n02123045 n02123159 n02085620 n02099601 n02106662 n02129165 n02129604 n02128385 n02130308 n02132136 n02134084 "
+    "n02510455 n02391049 n02403003 n02504458 n02481823"
+).split()
+VALID = "n02114367 n02119022 n02325366 n02364673".split()
+REST = (
+    "n02128757 n02128925 n02133161 n02134418 n02117135 n02120079 n02326432 n02328150 n02346627 n02356798 n02396427 "
+    "n02397096 n02398521 n02408429 n02410509"
+).split()
+
+
+def image_folders(folder: Path, classes: int = 16, each: int = 8) -> None:
+    """Class folders of small colour patches."""
+    for k in range(classes):
+        colours = np.random.default_rng(k).integers(0, 256, (4, 4, 3))
+        (folder / f"kind{k:02d}").mkdir(parents=True)
+        for i in range(each):
+            rng = np.random.default_rng([k, i])
+            pixels = np.clip(colours.repeat(6, 0).repeat(6, 1) + rng.normal(0, 40, (24, 24, 3)), 0, 255)
+            Image.fromarray(pixels.astype(np.uint8)).save(folder / f"kind{k:02d}" / f"{i}.png")
+
+
+@cache
+def many_classes() -> Collection:
+    """Enough classes and images for twenty ways, twenty shots and twenty queries."""
+    from patterns import blobs
+
+    made = blobs(n_classes=60, each=41, size=8)
+    table = made.table.drop("dataset", "context")
+    return Collection(dataclasses.replace(made.card, name="birds", context=None), table, made.array)
+
+
+def omniglot(folder: Path) -> None:
+    for half, alphabet in (("background", "Latin"), ("evaluation", "Angelic")):
+        for c in range(2):
+            for i in range(3):
+                place = folder / f"images_{half}" / alphabet / f"character{c + 1:02d}"
+                place.mkdir(parents=True, exist_ok=True)
+                ink = np.random.default_rng([c, i]).random((105, 105)) > 0.1
+                Image.fromarray(ink).save(place / f"{c + 1:04d}_{i + 1:02d}.png")
+
+
+def zero_shot(folder: Path) -> None:
+    """Class lists, features and word vectors of animals; needs WordNet."""
+    from handful.data.wordnet import wordnet
+
+    tree = wordnet()
+    for name, classes in {"train": TRAIN, "valid": VALID, "test": REST[:5], "1-hop": REST[:5], "all": REST}.items():
+        (folder / f"{name}.txt").write_text("\n".join(classes) + "\n")
+    rng = np.random.default_rng(0)
+    every = [*TRAIN, *VALID, *REST]
+    labels = np.repeat(every, 12)
+    features = rng.normal(size=(len(every), 16)).repeat(12, 0) + rng.normal(size=(len(labels), 16))
+    np.savez(folder / "features.npz", features=features.astype(np.float32), labels=labels)
+    known = {w for c in every for w in tree.words(c)}
+    known = {part for w in known for part in (w.lower(), *w.lower().replace("-", "_").split("_"))}
+    vectors = (f"{w} " + " ".join(f"{v:.3f}" for v in rng.normal(size=8)) for w in sorted(known))
+    (folder / "glove.6B.300d.txt").write_text("\n".join(vectors) + "\n")
+
+
+def plug_in(folder: Path) -> None:
+    """The how-to's own package, put on the path as an installed one would be."""
+    for name, text in files((ROOT / "docs/how-to/own-method.md").read_text(encoding="utf-8")).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    import tomllib
+
+    facts = tomllib.loads((folder / "my-method/pyproject.toml").read_text(encoding="utf-8"))["project"]
+    info = folder / "my-method" / "my_method-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {facts['name']}\nVersion: {facts['version']}\n")
+    lines = []
+    for group, points in facts["entry-points"].items():
+        lines += [f"[{group}]", *(f"{k} = {v}" for k, v in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
+def make(folder: Path, page: str) -> None:
+    """What one page needs."""
+    small().save(folder / "packed" / "tiny")
+    image_folders(folder / "photos")
+    (folder / "new").mkdir()
+    for k in range(3):
+        (folder / "photos" / f"kind{k:02d}" / "7.png").rename(folder / "new" / f"{k}.png")
+    if page.endswith("own-data.md"):
+        image_folders(folder / "birds")
+    else:
+        many_classes().save(folder / "birds")
+    if "OMNIGLOT" in (ROOT / page).read_text(encoding="utf-8"):
+        omniglot(folder / "omniglot")
+
+
+@contextmanager
+def small_world(folder: Path) -> Iterator[None]:
+    """The world with few classes, small images and few of them, drawn once a spec instead of image by image."""
+    from handful.data.store import open_packed
+    from handful.data.world import drawn, parse_world
+
+    made: dict[str, Path] = {}
+
+    def opened(text: str = "") -> Collection:
+        few = "size=12,images=24" if "label=" not in text else "size=12,images=8"
+        spec = ",".join(filter(None, [text, few, "" if "label=" in text else "classes=40"]))
+        if spec not in made:
+            made[spec] = parse_world(spec).save(folder / str(len(made))).path
+        return open_packed(made[spec])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("handful.data.world.parse_world", opened)
+        patch.setattr("handful.data.world.world", lambda **knobs: drawn.world(**knobs) if knobs else opened())
+        yield
