@@ -22,8 +22,8 @@ lint: $(TEST_VENV)/ready
 	$(TEST_VENV)/bin/mypy
 
 docs: $(TEST_VENV)/ready
-	$(TEST_VENV)/bin/python -m pip install -q $(PIP_ARGS) -c constraints.txt mkdocs-material "mkdocstrings[python]"
-	$(TEST_VENV)/bin/mkdocs build --strict
+	$(TEST_VENV)/bin/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(TEST_VENV)/bin/mkdocs build --strict
 
 $(DEMO_VENV)/ready: pyproject.toml constraints.txt
 	@bash scripts/venv $(DEMO_VENV) . $(PIP_ARGS)

@@ -1,11 +1,11 @@
 """Sampling and evaluating ProtoNet on 3,000 tasks, against a task sampler with one forward pass a task.
 
-    python benchmarks/per_task.py [--peer-tasks 150]
+    python benchmarks/per_task.py [--tasks 3000] [--images 12000] [--peer-tasks 150]
 
 The peer is easyfsl's way, re-created from its documentation (the package needs torchvision): a batch sampler that draws classes and
 images with `random.sample`, a DataLoader that turns each image into a float tensor and collates a task, then for every task one
 forward pass of the support, class means, one forward pass of the queries, and distances. Both use the same network and the same
-number of images a task. The peer is timed on some of the tasks, its cost a task being constant, and scaled to 3,000.
+number of images a task. The peer is timed on some of the tasks, its cost a task being constant, and scaled to all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from handful.methods import make
 from handful.runs import evaluate
 from handful.tasks import NWay
 
-WAYS, SHOTS, QUERIES, TASKS = 5, 5, 15, 3000
+WAYS, SHOTS, QUERIES = 5, 5, 15
 
 
 class Pictures(Dataset):
@@ -86,13 +86,15 @@ def peer(net: torch.nn.Module, images: np.ndarray, labels: np.ndarray, tasks: in
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=3000)
+    parser.add_argument("--images", type=int, default=12_000)
     parser.add_argument("--peer-tasks", type=int, default=150)
     options = parser.parse_args()
     torch.set_num_threads(1)
     judged = quiet()
     random.seed(0)
     rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(100), 120)
+    labels = np.repeat(np.arange(100), options.images // 100)
     patterns = rng.integers(0, 256, (100, 32, 32, 3))
     images = np.clip(patterns[labels] + rng.normal(0, 120, (len(labels), 32, 32, 3)), 0, 255).astype(np.uint8)
     card = Card("noise", "images", (32, 32, 3), ("k",), hash="0" * 64)
@@ -101,12 +103,12 @@ def main() -> None:
     peer(learner.backbone, images, labels, 5)
     start = time.perf_counter()
     theirs = peer(learner.backbone, images, labels, options.peer_tasks)
-    slow = (time.perf_counter() - start) / options.peer_tasks * TASKS
+    slow = (time.perf_counter() - start) / options.peer_tasks * options.tasks
     start = time.perf_counter()
-    run = evaluate(learner, NWay(source.whole, WAYS, SHOTS, QUERIES), TASKS, 0)
+    run = evaluate(learner, NWay(source.whole, WAYS, SHOTS, QUERIES), options.tasks, 0)
     fast = time.perf_counter() - start
     print(f"evaluate {fast:.2f} s (accuracy {run.estimate()}); one forward a task {slow:.1f} s ({100 * theirs:.2f})")
-    verdict("ProtoNet, 3,000 tasks: task sampler with a forward a task / evaluate", slow / fast, 10, judged)
+    verdict(f"ProtoNet, {options.tasks:,} tasks: task sampler with a forward a task / evaluate", slow / fast, 10, judged)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def main() -> None:
     side, n = options.size, options.images
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (n, side, side, 3), dtype=np.uint8)
-    table = as_table({"k": (np.arange(n) % 60).astype(str)})
+    table = as_table({"k": (np.arange(n) % max(5, n // 30)).astype(str)})
     learner = make("protonet", net=options.net).untrained((side, side, 3))
     with tempfile.TemporaryDirectory() as folder:
         card = Card("noise", "images", (side, side, 3), ("k",))

@@ -1,6 +1,6 @@
 """Two workers of one thread against one of one thread, for a learner that adapts its backbone in every task.
 
-    python benchmarks/workers.py [--chunks 8]
+    python benchmarks/workers.py [--chunks 12] [--ray]
 
 Both are the processes engine, so both pay for starting; the tables are compared to the bit. With --ray the same on a Ray cluster
 of this machine.
@@ -23,7 +23,7 @@ from handful.tasks import NWay
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--chunks", type=int, default=8, help="chunks of 64 tasks")
+    parser.add_argument("--chunks", type=int, default=12, help="chunks of 64 tasks")
     parser.add_argument("--ray", action="store_true")
     options = parser.parse_args()
     judged = quiet() and (os.cpu_count() or 1) >= 2

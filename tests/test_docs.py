@@ -57,12 +57,14 @@ def test_links_to_files_lead_somewhere(page):
 
 # Python that goes on from objects the reader has: what they are here, and what makes a block small.
 GIVEN = {
-    "docs/report.md": "run1, run2 = (hf.Run.load(f'runs/{m}') for m in ('protonet', 'matchingnet'))",
+    "docs/report.md": "run1, run2 = (hf.Run.open(f'runs/{m}') for m in ('protonet', 'matchingnet'))",
 }
 SMALLER_PYTHON = (
     (r"n=600", "n=3"),
     (r'ProtoNet\(net="conv4"\)', 'ProtoNet(net="conv4", schedule=hf.Schedule(steps=1))'),
     (r"n=(50|100)\b", "n=3"),
+    (r'net="lite0"', 'net="pixels"'),
+    (r"repeats=5", "repeats=2"),
 )
 # What a page takes to be there already.
 BEFORE = {

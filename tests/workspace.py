@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -14,7 +15,7 @@ from PIL import Image
 
 from benches import small
 from documents import ROOT, files
-from handful.data.collection import Collection
+from handful.data.collection import Card, Collection, as_table
 
 TRAIN = (
     "n02123045 n02123159 n02085620 n02099601 n02106662 n02129165 n02129604 n02128385 n02130308 n02132136 n02134084 "
@@ -43,9 +44,40 @@ def many_classes() -> Collection:
     """Enough classes and images for twenty ways, twenty shots and twenty queries."""
     from patterns import blobs
 
-    made = blobs(n_classes=60, each=41, size=8)
+    made = blobs(n_classes=60, each=41, size=16)
     table = made.table.drop("dataset", "context")
     return Collection(dataclasses.replace(made.card, name="birds", context=None), table, made.array)
+
+
+def labelled(name: str, columns: dict[str, list[str]], labels: tuple[str, ...]) -> Collection:
+    """Noise with the given labels."""
+    n = len(next(iter(columns.values())))
+    images = np.random.default_rng(0).integers(0, 256, (n, 8, 8, 3), dtype=np.uint8)
+    return Collection(Card(name, "images", (8, 8, 3), labels, hash="0" * 64), as_table(columns), images)
+
+
+def of_data_page(folder: Path) -> None:
+    """Omniglot by alphabet, ImageNet by WordNet, and an album of two data sets."""
+    each = 24
+    names = [(f"alphabet{a}", f"character{c}") for a in range(2) for c in range(6) for _ in range(each)]
+    columns = {"alphabet": [a for a, _ in names], "character": [c for _, c in names]}
+    labelled("omniglot", columns, ("alphabet", "character")).save(folder / "omniglot")
+    wnids = [w for w in (*TRAIN, *REST) for _ in range(each)]
+    labelled("imagenet", {"wnid": wnids}, ("wnid",)).save(folder / "imagenet")
+    kinds = [(d, f"{d}{k}") for d in ("DOG", "INS") for k in range(6) for _ in range(each)]
+    columns = {"dataset": [d for d, _ in kinds], "category": [k for _, k in kinds]}
+    labelled("album", columns, ("category",)).save(folder / "album")
+
+
+def concepts_in_contexts() -> Collection:
+    """Seven concepts in four contexts."""
+    rng = np.random.default_rng(0)
+    concept, context = np.divmod(np.arange(28).repeat(24), 4)
+    look = rng.integers(0, 256, (7, 16, 16, 3)) + rng.integers(-60, 60, (4, 16, 16, 3))[:, None]
+    images = np.clip(look[context, concept] + rng.normal(0, 30, (len(concept), 16, 16, 3)), 0, 255).astype(np.uint8)
+    table = as_table({"concept": [f"c{c}" for c in concept], "context": [f"x{c}" for c in context]})
+    card = Card("pacs", "images", (16, 16, 3), ("concept",), context="context", hash="0" * 64)
+    return Collection(card, table, images)
 
 
 def omniglot(folder: Path) -> None:
@@ -67,11 +99,11 @@ def zero_shot(folder: Path) -> None:
         (folder / f"{name}.txt").write_text("\n".join(classes) + "\n")
     rng = np.random.default_rng(0)
     every = [*TRAIN, *VALID, *REST]
-    labels = np.repeat(every, 12)
-    features = rng.normal(size=(len(every), 16)).repeat(12, 0) + rng.normal(size=(len(labels), 16))
+    labels = np.repeat(every, 24)
+    features = rng.normal(size=(len(every), 16)).repeat(24, 0) + rng.normal(size=(len(labels), 16))
     np.savez(folder / "features.npz", features=features.astype(np.float32), labels=labels)
     known = {w for c in every for w in tree.words(c)}
-    known = {part for w in known for part in (w.lower(), *w.lower().replace("-", "_").split("_"))}
+    known = {part for w in known for part in re.split(r"[ _-]", w.lower())}
     vectors = (f"{w} " + " ".join(f"{v:.3f}" for v in rng.normal(size=8)) for w in sorted(known))
     (folder / "glove.6B.300d.txt").write_text("\n".join(vectors) + "\n")
 
@@ -96,14 +128,18 @@ def plug_in(folder: Path) -> None:
 def make(folder: Path, page: str) -> None:
     """What one page needs."""
     small().save(folder / "packed" / "tiny")
-    image_folders(folder / "photos")
+    image_folders(folder / "photos", classes=10, each=6)
     (folder / "new").mkdir()
     for k in range(3):
-        (folder / "photos" / f"kind{k:02d}" / "7.png").rename(folder / "new" / f"{k}.png")
+        (folder / "photos" / f"kind{k:02d}" / "5.png").rename(folder / "new" / f"{k}.png")
     if page.endswith("own-data.md"):
         image_folders(folder / "birds")
     else:
         many_classes().save(folder / "birds")
+    if page.endswith("context-shift.md"):
+        concepts_in_contexts().save(folder / "pacs")
+    if page == "docs/data.md":
+        of_data_page(folder)
     if "OMNIGLOT" in (ROOT / page).read_text(encoding="utf-8"):
         omniglot(folder / "omniglot")
 
@@ -117,8 +153,10 @@ def small_world(folder: Path) -> Iterator[None]:
     made: dict[str, Path] = {}
 
     def opened(text: str = "") -> Collection:
-        few = "size=12,images=24" if "label=" not in text else "size=12,images=8"
-        spec = ",".join(filter(None, [text, few, "" if "label=" in text else "classes=40"]))
+        pair = "label=" in text
+        few = {"size": 16, "images": 20 if pair else 24, "classes": 20 if pair else 40}
+        given = {item.partition("=")[0] for item in text.split(",")}
+        spec = ",".join(filter(None, [text, *(f"{k}={v}" for k, v in few.items() if k not in given)]))
         if spec not in made:
             made[spec] = parse_world(spec).save(folder / str(len(made))).path
         return open_packed(made[spec])

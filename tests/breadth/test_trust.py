@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -70,9 +71,17 @@ def test_an_archive_of_the_users_is_held_to_the_same_checksum(tmp_path):
         take(archive(), mine, tmp_path / "b.zip")
 
 
+def test_a_disk_without_room_is_told_before_anything_is_fetched(shop, tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(total=1, used=1, free=1000))
+    with pytest.raises(BadInput, match=r"a\.zip needs 0 MB, but the disk .* 0 MB free; .*--to"):
+        download(archive(shop.put("a.zip", BODY)), tmp_path / "a.zip", CALM)
+    assert not shop.asked
+
+
 HOLD = """
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from handful.data.get.lock import locked
 with locked(Path(sys.argv[1])):
     print("ready", flush=True)
@@ -109,6 +118,7 @@ def test_the_manifest_says_only_what_is_known():
     assert all(a.checksum is None and len(a.listings) == 2 for n in albums for a in known.find(n).archives)
     assert [len(known.find(f"meta-album-set{i}", "micro").archives) for i in range(3)] == [10, 10, 10]
     assert "prefix=0004%2F44285%2F" in known.find("Meta-Album/BRD").archives[0].listings[0]
+    assert known.find("meta-album-brd:micro") == known.find("meta-album-brd", "micro") != known.find("meta-album-brd")
     assert "prefix=0004%2F44336%2F" in known.find("meta-album-plt-doc", "extended").archives[0].listings[0]
 
 

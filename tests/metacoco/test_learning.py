@@ -18,7 +18,7 @@ from zoo_learns import METHODS, gain
 FAMILIES = ("metric", "finetuning", "gradient", "crossdomain", "causal", "selfsupervised")
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [name for name, options in METHODS.items() if not options.get("slow")])
 def test_trained_beats_untrained_on_the_world(name):
     found = gain(name, tasks=60)
     assert found.difference.low > 0, f"{name}: {found}"

@@ -319,13 +319,18 @@ def test_a_saved_run_opens_the_same(source, tmp_path):
 
 def test_a_competition_s_run_which_says_less_of_itself_is_reported_too(base):
     kept = {k: base.identity[k] for k in ("collection", "part", "rule", "tasks_id", "metrics")}
+    up, down = np.linspace(0, 1, 40), np.linspace(1, 0, 40)
     runs = [
         dataclasses.replace(
-            base, identity={**kept, "method": name, "seed": "committed"}, facts={"seconds": 3.5}, path=None
+            run, identity={**kept, "method": name, "seed": "committed"}, facts={"seconds": 3.5}, answers=None
         )
-        for name in ("alice", "bob")
+        for name, run in planted(base, alice=up, bob=down).items()
     ]
     report = Report(runs)
     assert "its run.json does not say how" in report.html()
     assert report.as_dict()["tasks"][0]["repeats"] is None
-    assert "NaN" not in json.dumps(Report([dataclasses.replace(base, frame=base.frame.head(1))]).as_dict())
+
+
+def test_json_holds_no_number_that_is_not_finite(base):
+    one = dataclasses.replace(base, frame=base.frame.head(1))
+    assert Report([one]).as_dict()["tasks"][0]["methods"][0]["low"] is None

@@ -44,20 +44,19 @@ def refuse(context, item):
     raise BadInput(f"item {item} is not a number; give a number")
 
 
-def test_a_killed_worker_costs_nothing_but_time(tmp_path):
-    assert sorted(Processes(2).map(once, tmp_path, range(8))) == [i * i for i in range(8)]
+def test_a_killed_worker_costs_nothing_but_time_and_errors_of_the_work_are_not_retried(tmp_path):
+    engine = Processes(1)
+    assert sorted(engine.map(once, tmp_path, range(8))) == [i * i for i in range(8)]
     assert (tmp_path / "died").exists()
+    for refusing in (Inline(), engine):
+        with pytest.raises(BadInput, match="^item 0 is not a number; give a number$"):
+            list(refusing.map(refuse, None, range(3)))
+    engine.close()
 
 
 def test_work_that_always_kills_its_worker_ends_in_one_sentence():
     with pytest.raises(HandfulError, match="a worker process died 2 times over the same work"):
-        list(Processes(1, retries=1).map(always, None, range(5)))
-
-
-def test_an_error_of_the_work_is_not_retried():
-    for engine in (Inline(), Processes(1)):
-        with pytest.raises(BadInput, match="^item 0 is not a number; give a number$"):
-            list(engine.map(refuse, None, range(3)))
+        list(Processes(1, retries=1).map(always, None, range(3, 5)))
 
 
 def test_an_engine_is_chosen_by_name_or_by_workers():

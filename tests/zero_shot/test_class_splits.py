@@ -42,7 +42,7 @@ def test_overlap_and_unknown_ids_are_named(toy: Taxonomy, tmp_path: Path) -> Non
     with pytest.raises(BadInput, match="tv is listed twice in test"):
         ClassSplit("x", ("horse",), ("tv", "tv")).check(toy)
     train, test = write_classes(tmp_path / "train.txt", ["horse"]), write_classes(tmp_path / "mine.txt", ["zebra"])
-    assert read_split(train, test, toy).label == "mine (published)"
+    assert read_split(train, test, toy).label == "mine (as listed)"
 
 
 def test_hops_count_undirected_steps(toy: Taxonomy) -> None:

@@ -119,6 +119,37 @@ def test_build_writes_a_split_that_keeps_its_promises(toy_files: Path, capsys: p
     assert code == 2 and "12 candidates are left" in err
 
 
+def test_hops_tell_the_recomputed_split_from_the_published(toy_files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_classes(toy_files / "pool.txt", ["zebra", "laptop", "equine", "thing", "horse"])
+    write_classes(toy_files / "old.txt", ["equine", "zebra"])
+    common = [
+        "--train",
+        toy_files / "train.txt",
+        "--candidates",
+        toy_files / "pool.txt",
+        "--taxonomy",
+        toy_files / "tree.csv",
+    ]
+    code, out, _ = call(
+        capsys,
+        "zero-shot",
+        "hops",
+        *common,
+        "-k",
+        1,
+        "--published",
+        toy_files / "old.txt",
+        "--out",
+        toy_files / "h.txt",
+        "--json",
+    )
+    assert code == 0 and read_classes(toy_files / "h.txt") == ["equine"]
+    facts = json.loads(out)
+    assert (facts["recomputed"], facts["both"], facts["published_only"], facts["recomputed_only"]) == (1, 1, 1, 0)
+    code, out, _ = call(capsys, "zero-shot", "hops", *common)
+    assert code == 0 and "recomputed: 4" in out
+
+
 def test_run_trains_asks_and_keeps_the_learner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     collection, semantics = planted(0.5)
     names = np.array(collection.whole.class_names)[collection.whole.classes]
@@ -142,6 +173,8 @@ def test_run_trains_asks_and_keeps_the_learner(tmp_path: Path, capsys: pytest.Ca
     code, out, _ = call(capsys, "zero-shot", "run", tmp_path / "model", *common, "--generalised")
     general = {r["metric"]: r["value"] for r in json.loads(out)["summary"]}
     assert 0 <= general["harmonic1"] <= max(general["seen1"], general["unseen1"])
+    code, out, _ = call(capsys, "zero-shot", "run", tmp_path / "model", tmp_path / "p", "--json")
+    assert {r["metric"]: r["value"] for r in json.loads(out)["summary"]} == value
     code, _, err = call(
         capsys, "zero-shot", "run", "trivial", tmp_path / "p", "--semantics", tmp_path / "p/descriptions.npz"
     )

@@ -97,8 +97,15 @@ def test_wrong_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"give .npz, .h5 or .mat"):
         read_features(tmp_path / "a.txt")
     (tmp_path / "a.npz").write_bytes(b"no")
-    with pytest.raises(BadInput, match="cannot be read"):
+    with pytest.raises(BadInput, match="is not a .npz file"):
         read_features(tmp_path / "a.npz")
+    np.savez(tmp_path / "whole.npz", features=X, labels=Y)
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "whole.npz").read_bytes()[:200])
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_features(tmp_path / "cut.npz")
+    np.savez(tmp_path / "objects.npz", features=X, labels=np.array(Y.tolist(), dtype=object))
+    with pytest.raises(BadInput, match="holds Python objects"):
+        read_features(tmp_path / "objects.npz")
     np.savez(tmp_path / "b.npz", features=X)
     with pytest.raises(BadInput, match="no array called labels"):
         read_features(tmp_path / "b.npz")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from handful._version import __version__
 from handful.audits.context import Context, features_of
 from handful.audits.finding import TOPICS, Diagnosis, Finding, first_clause
 from handful.data.collection import Collection, Part
-from handful.errors import BadInput, HandfulError
+from handful.errors import BadInput, HandfulError, Infeasible
 from handful.nets.compute import Compute
 from handful.progress import bar
 from handful.report.audit_page import Card, audit_page
@@ -26,6 +27,8 @@ from handful.tasks.rule import Rule
 
 LEAST = 0.5
 """Seconds below which a diagnosis is not begun."""
+PRUDENCE = 0.85
+"""Share of the budget that is given out: what takes longer than it seemed is paid from the rest."""
 
 
 @dataclass
@@ -60,7 +63,7 @@ class Audit:
         name = self.collection.card.name
         if not self.findings:
             return f"Nothing could be said of {name}: no diagnosis was run."
-        counted = f"{len(by['red'])} warnings, {len(by['amber'])} notes, {len(by['green'])} findings in order"
+        counted = f"{some(by['red'], 'warning')}, {some(by['amber'], 'note')}, {some(by['green'], 'finding')} in order"
         if by["grey"]:
             counted += f", {len(by['grey'])} not judged"
         if by["red"]:
@@ -68,7 +71,7 @@ class Audit:
             return f"A score on {name} needs warnings beside it ({counted}). {said}"
         if by["amber"]:
             said = " ".join(f"{first_clause(f.sentence)}." for f in by["amber"][:2])
-            return f"A score on {name} can be read with {len(by['amber'])} notes ({counted}). {said}"
+            return f"A score on {name} can be read with {some(by['amber'], 'note')} ({counted}). {said}"
         return f"Nothing was found against a score on {name} ({counted})."
 
     @property
@@ -128,7 +131,7 @@ class Audit:
                 f.value,
                 tuple(intervals),
                 f.threshold,
-                f.figure,
+                own_ids(f.figure, f.name or f.diagnosis),
                 f.alt or f.sentence,
                 f.as_dict()["details"],
                 f.name or f.diagnosis,
@@ -180,6 +183,25 @@ SCHEMA: dict[str, Any] = {
 }
 TITLES = {"copies-across-splits": " Across splits", "copies-across-classes": " Under two classes"}
 OVER = {"classes": "new classes"}
+
+
+def some(things: list[Finding], noun: str) -> str:
+    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"
+
+
+def own_ids(svg: str, name: str) -> str:
+    """Ids of a figure with the finding's name before them, since two findings may have drawn the same; none comes twice.
+
+    A drawing repeats an id where it shows one picture twice; links to it lead to the first, which looks the same.
+    """
+    seen: dict[str, int] = {}
+
+    def once(found: re.Match[str]) -> str:
+        seen[found[1]] = seen.get(found[1], 0) + 1
+        return f'id="{found[1]}' + (f'-{seen[found[1]]}"' if seen[found[1]] > 1 else '"')
+
+    svg = re.sub(r'\bid="([^"]+)"', once, svg)
+    return re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", svg)
 
 
 def topic_of(name: str) -> str:
@@ -239,6 +261,8 @@ def audit(
     able = {}
     for name, diagnosis in asked.items():
         if lacking := diagnosis.missing(collection):
+            if only:
+                raise Infeasible(f"{name} cannot be asked of {collection.card.name}: {lacking}")
             result.left_out[name] = lacking
         else:
             able[name] = diagnosis
@@ -259,7 +283,7 @@ def audit(
 def walk(context: Context, able: dict[str, Diagnosis], result: Audit, strict: bool) -> dict[str, list[Finding]]:
     """Findings by diagnosis; the cheap ones come first, so that a short budget answers most questions."""
     found: dict[str, list[Finding]] = {}
-    deadline = time.monotonic() + context.budget
+    deadline = time.monotonic() + PRUDENCE * context.budget
     waiting = sorted(able, key=lambda n: able[n].cost)
     with bar(f"auditing {context.collection.card.name}", len(waiting)) as advance:
         for i, name in enumerate(waiting):

@@ -10,7 +10,7 @@ import numpy as np
 from handful.audits.answers import Answers, answer
 from handful.audits.context import Context
 from handful.audits.context_gap import context_numbers, context_votes
-from handful.audits.cscc import RELATIVE_GAMMA
+from handful.audits.cscc import unlabelled
 from handful.audits.drawing import waterfall
 from handful.audits.duplicates import copy_groups
 from handful.audits.finding import Diagnosis, Finding, below
@@ -18,10 +18,8 @@ from handful.audits.shapley import shapley
 from handful.audits.shortcuts import how
 from handful.audits.similarity import ContextProbe
 from handful.errors import HandfulError
-from handful.methods.clustering.centroid import CentroidNet
 from handful.methods.metric.nearest_centroid import NearestCentroid
 from handful.metrics.base import Estimate
-from handful.tasks.clustering import Clustering
 from handful.tasks.rule import Rule
 
 CHANCE, REST = "guessing", "the remainder"
@@ -83,11 +81,11 @@ class Budget(Diagnosis):
     name: ClassVar[str] = "budget"
     question: ClassVar[str] = "What is the score made of?"
     topic: ClassVar[str] = "budget"
-    cost: ClassVar[float] = 1.5
+    cost: ClassVar[float] = 1.2
 
     def look(self, context: Context) -> list[Finding]:
         rule, seed = context.tasks(), context.seed
-        n = context.paced(lambda n: without_labels(context, rule, n), 0.5)
+        n = unlabelled(context)[0]
         method = answer(NearestCentroid(), rule, n, seed)
         sources: dict[str, Answers] = {}
         missing: dict[str, str] = {}
@@ -102,8 +100,8 @@ class Budget(Diagnosis):
         rest, wide = parts[REST]
         said = ", ".join(f"{name} {100 * e.value:+.1f}" for name, (e, _) in parts.items() if name not in (CHANCE, REST))
         sentence = (
-            f"of a score of {100 * total.value:.1f}% ({how(rule)}), guessing gives {100 * parts[CHANCE][0].value:.1f}; "
-            f"{said or 'no source could be measured'}; {100 * rest.value:.1f} points remain for the method"
+            f"{100 * rest.value:.1f} of {100 * total.value:.1f} points remain for the method ({how(rule)}), guessing gives "
+            f"{100 * parts[CHANCE][0].value:.1f}, {said or 'no other source could be measured'}"
         )
         if missing:
             sentence += "; left out: " + ", ".join(missing)
@@ -128,8 +126,7 @@ class Budget(Diagnosis):
 
 def without_labels(context: Context, rule: Rule, n: int) -> Answers:
     """Sinkhorn K-means of the support, its clusters named by the labels afterwards."""
-    method = CentroidNet(net="pixels", relative=True, gamma=RELATIVE_GAMMA, eval_conditional="sinkhorn", starts=4)
-    return answer(method, Clustering(of=rule), n, context.seed)
+    return unlabelled(context)[1]
 
 
 def by_context(context: Context, rule: Rule, n: int) -> Answers:
@@ -148,6 +145,9 @@ def by_nearest_class(context: Context, rule: Rule, n: int) -> Answers:
     train = context.train
     if train is None or train.n_classes < 2:
         raise Infeasible("there are no training classes apart from those audited")
+    new = int((context.view._place[train.rows] < 0).sum())
+    if new / context.rate > max(context.seconds, 0.15 * context.budget):
+        raise Infeasible(f"the time does not allow to embed {new:,} training images")
     x = context.view.read(train.rows)
     means = np.zeros((train.n_classes, x.shape[1]))
     np.add.at(means, train.classes, x)

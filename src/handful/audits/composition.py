@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
-from handful.audits.answers import Answers, collect, scores_of
+from handful.audits.answers import Answers, Scored, collect, scores_of
 from handful.audits.context import Context, fewer
 from handful.audits.drawing import across
 from handful.audits.finding import Diagnosis, Finding, above
 from handful.data.collection import Collection, Part
 from handful.errors import Infeasible
 from handful.methods.compositional.lifted import PairProtoNet
+from handful.methods.embedded import EmbeddedLearner
 from handful.metrics.base import mean_interval
 from handful.metrics.crossed import SAME, task_means
 from handful.tasks.pairs import Pairs
@@ -39,21 +41,7 @@ class Composition(Diagnosis):
             part = pair_pool(part, len(context.part), context.seed)
         rule = feasible(context.view.like(part))
         learner = PairProtoNet(net="pixels").untrained(rule.image_shape)
-        n = context.paced(lambda n: collect(rule, scores_of(learner, rule, n, context.seed)), 0.6)
-        seen: list[np.ndarray] = []
-        shares: list[float] = []
-
-        def watched():
-            for episode, scores, support in scores_of(learner, rule, n, context.seed):
-                assert episode.seen is not None
-                seen.append(episode.seen[episode.query_labels])
-                shares.append(
-                    episode.side["unseen_pairs"] / (episode.side["seen_pairs"] + episode.side["unseen_pairs"])
-                )
-                yield episode, scores, support
-
-        found: Answers = collect(rule, watched())
-        known = np.concatenate(seen)
+        n, (found, known, shares) = context.paced(lambda n: asked(rule, learner, n, context.seed), 0.8)
         a, b = (task_means(np.where(k, found.right, np.nan)[k], found.task[k]) for k in (known, ~known))
         gap = mean_interval(a - b, SAME)
         balance = np.bincount(found.task)[found.task] / np.where(
@@ -75,6 +63,7 @@ class Composition(Diagnosis):
             "unseen_share": float(np.mean(shares)),
             "primitives": rule.primitives,
             "chance": chance,
+            "tasks": n,
         }
         light = "grey" if bars["seen pairs"].low <= chance else above(gap.value, 0.03, 0.1)
         return [
@@ -85,6 +74,21 @@ class Composition(Diagnosis):
                 alt=f"Two bars: seen pairs {100 * a.mean():.1f}%, unseen pairs {100 * b.mean():.1f}%; guessing {100 * chance:.0f}%.",
             )
         ]  # fmt: skip
+
+
+def asked(rule: Pairs, learner: EmbeddedLearner, n: int, seed: int) -> tuple[Answers, np.ndarray, list[float]]:
+    """Answers to n pair tasks, which of them are about seen pairs, and each task's share of unseen pairs."""
+    seen: list[np.ndarray] = []
+    shares: list[float] = []
+
+    def watched() -> Iterator[Scored]:
+        for episode, scores, support in scores_of(learner, rule, n, seed):
+            assert episode.seen is not None
+            seen.append(episode.seen[episode.query_labels])
+            shares.append(episode.side["unseen_pairs"] / (episode.side["seen_pairs"] + episode.side["unseen_pairs"]))
+            yield episode, scores, support
+
+    return collect(rule, watched()), np.concatenate(seen), shares
 
 
 def feasible(part: Part) -> Pairs:

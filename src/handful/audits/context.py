@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,10 +23,10 @@ from handful.tasks.make import make_rule
 from handful.tasks.nway import NWay
 from handful.tasks.rule import Rule
 
-POOLS = (500, 1000, 2000, 4000, 8000, 16000, 32000)
+T = TypeVar("T")
+POOLS = (125, 250, 500, 1000, 2000, 4000, 8000, 16000, 32000)
 """Images that tasks are drawn from: few rungs, so that two audits of one machine agree."""
 TASKS = (50, 100, 200, 400)
-TRIAL = 32
 FEWEST = 5
 """With fewer test classes than this, tasks are drawn from all classes."""
 EACH = 40
@@ -192,15 +193,17 @@ class Context:
             return make_rule(self.rule, seen)
         return usual_tasks(seen, shots, queries)
 
-    def paced(self, ask: Callable[[int], Any], share: float = 0.8, ladder: tuple[int, ...] = TASKS) -> int:
-        """How many tasks ``ask(n)`` can have in a share of the diagnosis's time, from a short trial.
+    def paced(self, ask: Callable[[int], T], share: float = 0.8, ladder: tuple[int, ...] = TASKS) -> tuple[int, T]:
+        """What ``ask(n)`` gives for as many tasks as fit in a share of the diagnosis's time, and how many those are.
 
-        The images of the pool are embedded before it. Tasks are scored in chunks of 64, so a trial of half as many is dear.
+        The fewest are asked first, and more only if the time that these took leaves room. The pool is embedded before.
         """
         self.view.read(self.part.rows)
         start = time.monotonic()
-        ask(TRIAL)
-        return affordable(ladder, TRIAL / max(time.monotonic() - start, 1e-9), share * self.seconds)
+        found, n = ask(ladder[0]), ladder[0]
+        spent = max(time.monotonic() - start, 1e-9)
+        more = affordable(ladder, n / spent, share * self.seconds - spent)
+        return (more, ask(more)) if more > n else (n, found)
 
 
 class Numbers(Collection):
@@ -224,7 +227,7 @@ def default_net(collection: Collection) -> str:
     return "lite0" if collection.card.kind == "images" and at_hand else "pixels"
 
 
-def features_of(path: str | Path, collection: Collection) -> np.ndarray:
+def features_of(path: str | os.PathLike[str], collection: Collection) -> np.ndarray:
     """Features of every image from a .npy, .npz, .h5 or .mat file, rows in the collection's order.
 
     Where the file has labels too, they must be the collection's classes or as many rows at least; rows are not reordered.

@@ -108,10 +108,10 @@ class ContextGap(Diagnosis):
     def look(self, context: Context) -> list[Finding]:
         rules = shifted(context.view.like(context.part))
         seed = context.seed
-        n = context.paced(lambda n: answer(NearestCentroid(), rules[0], n, seed), 0.25)
+        n, iid = context.paced(lambda n: answer(NearestCentroid(), rules[0], n, seed), 0.25)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            iid, ood = (answer(NearestCentroid(), rule, n, seed) for rule in rules)
+            ood = answer(NearestCentroid(), rules[1], n, seed)
             frame = evaluate(NearestCentroid().untrained(rules[0].image_shape), context.tasks(), n, seed).frame
         both = np.concatenate([iid.right, -ood.right]) * 2
         task, classes = np.concatenate([iid.task, ood.task]), np.concatenate([iid.classes, ood.classes])
@@ -130,9 +130,7 @@ class ContextGap(Diagnosis):
             f"({100 * iid.tasks.mean():.1f}% to {100 * ood.tasks.mean():.1f}%; {how(rules[0])})"
         )
         if worst is not None:
-            bars["worst context of usual tasks"] = Estimate(
-                worst["value"], worst["low"], worst["high"], SAME, worst["tasks"]
-            )
+            bars["worst context"] = Estimate(worst["value"], worst["low"], worst["high"], SAME, worst["tasks"])
             overall = float(frame["accuracy"].mean())  # type: ignore[arg-type]
             sentence += f"; in usual tasks the worst context is {worst['context']!r} at {100 * worst['value']:.1f}% of {100 * overall:.1f}%"
             details |= {"by_context": table.to_dicts(), "usual": overall}

@@ -8,13 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from handful.audits.context import Context, usual_tasks
+from handful.audits.answers import Answers, answer
+from handful.audits.context import Context, fewer, usual_tasks
 from handful.audits.drawing import across
 from handful.audits.finding import Diagnosis, Finding, Light
 from handful.data.collection import Collection
 from handful.errors import Infeasible, Mismatch
 from handful.methods.clustering.centroid import CentroidNet
 from handful.methods.contract import Learner
+from handful.methods.metric.nearest_centroid import NearestCentroid
 from handful.methods.metric.protonet import ProtoNet
 from handful.methods.schedule import Schedule
 from handful.metrics.base import Estimate, mean_interval
@@ -160,12 +162,14 @@ class TrainedCSCC(Diagnosis):
         collection = context.collection
         test, train = collection.test, collection.train
         if context.features is not None or parse_spec(context.net)[0] in FROZEN:
-            if context.train is None:
+            if set(test.class_names) & set(train.class_names):
                 raise Infeasible(
-                    "the training classes are not apart from those audited, so training would tell nothing"
+                    "the training classes are not apart from the test classes; training would tell nothing"
                 )
-            test = context.view.like(context.part if context.whole_part.split == "test" else test)
-            train = context.view.like(context.train)
+            own = context.whole_part.split == "test"
+            test = context.view.like(context.part if own else fewer(test, len(context.part), context.seed))
+            apart = context.train if own else None
+            train = context.view.like(fewer(train, len(context.part) // 2, context.seed) if apart is None else apart)
         asked = usual_tasks(test)
         return usual_tasks(train, asked.shots, 5), asked
 
@@ -178,10 +182,24 @@ class FrozenCSCC(Diagnosis):
     topic: ClassVar[str] = "labels"
 
     def look(self, context: Context) -> list[Finding]:
-        test = context.tasks()
-        n = context.paced(lambda n: frozen_consistency(test, net="pixels", n=n, seed=context.seed))
-        found = frozen_consistency(test, net="pixels", n=n, seed=context.seed)
-        return [finding("cscc-frozen", found, test, f"frozen {context.net}", {"net": context.net})]
+        test, seed = context.tasks(), context.seed
+        n, without = unlabelled(context)
+        with_labels = answer(NearestCentroid(), test, n, seed)
+        a, b = without.tasks, with_labels.tasks
+        u, s = mean_interval(a), mean_interval(b)
+        independent = quadrature(u.value, u.half, s.value, s.half)[1] if u.value > 0 and s.value > 0 else float("nan")
+        wide = crossed_ratio(without.right, with_labels.right, without.task, without.classes, without.image, seed=seed)
+        found = Consistency(cscc(a, b, seed=seed), independent, u, s, wide)
+        return [finding("cscc-frozen", found, test, f"frozen {context.net}", {"net": context.net, "tasks": n})]
+
+
+def unlabelled(context: Context) -> tuple[int, Answers]:
+    """How the audit's tasks are answered by clustering the support of frozen features, found once an audit."""
+    if "unlabelled" not in context.kept:
+        rule = Clustering(of=context.tasks())
+        method = CentroidNet(net="pixels", relative=True, gamma=RELATIVE_GAMMA, eval_conditional="sinkhorn", starts=4)
+        context.kept["unlabelled"] = context.paced(lambda n: answer(method, rule, n, context.seed))
+    return context.kept["unlabelled"]
 
 
 def affordable(train: Rule, net: str, seconds: float) -> int:

@@ -36,7 +36,7 @@ class Curves(Diagnosis):
             raise Infeasible(f"{part.id} has no two classes with four images each, so there is no curve over shots")
         queries = max(1, min(10, room - shots[-1]))
         five, most = min(5, max(shots)), NWay(part, ways, shots[-1], queries)
-        n = context.paced(lambda n: answer(NearestCentroid(), most, n, context.seed), 0.1, (50, 100, 200))
+        n = context.paced(lambda n: answer(NearestCentroid(), most, n, context.seed), 0.1, (50, 100, 200))[0]
         asked = {s: answer(NearestCentroid(), NWay(part, ways, s, queries), n, context.seed) for s in shots}
         able = [w for w in WAYS if w <= part.n_classes and sizes[w - 1] >= five + 2]
         wide_queries = max(1, min(10, int(sizes[max(able) - 1]) - five)) if able else 1

@@ -23,7 +23,7 @@ PARTS = ("weak learner", "modelling difficulty", "intrinsic difficulty")
 
 
 class Difficulty(Diagnosis):
-    """Normalised accuracies (guessing 0, perfect 1) of class means on 8x8 thumbnails and of logistic regression on features.
+    """Normalised accuracies (guessing 0, perfect 1) of class means on 8x8 thumbnails and of ridge regression on features.
 
     The score of the weak learner, what the strong one adds (modelling difficulty) and what it lacks (intrinsic
     difficulty) make 1 for each data set (metadl, Figure 3). Both answer the same tasks; the worse of the two counts as weak.
@@ -38,13 +38,12 @@ class Difficulty(Diagnosis):
         strong: dict[str, Answers] = {}
         parts = by_dataset(context.part)
         first = usual_tasks(context.view.like(next(iter(parts.values()))))
-        n = context.paced(lambda n: answer(R2D2(net="pixels", penalty=1.0), first, n, context.seed), 0.6 / len(parts))
+        strong_one = R2D2(net="pixels", penalty=1.0)
+        n = context.paced(lambda n: answer(strong_one, first, n, context.seed), 0.6 / len(parts))[0]
         poor = context.other("thumbnail") if context.images else context.view
         for name, part in parts.items():
             weak[name] = answer(NearestCentroid(), usual_tasks(poor.like(part)), n, context.seed)
-            strong[name] = answer(
-                R2D2(net="pixels", penalty=1.0), usual_tasks(context.view.like(part)), n, context.seed
-            )
+            strong[name] = answer(strong_one, usual_tasks(context.view.like(part)), n, context.seed)
             if weak[name].right.mean() > strong[name].right.mean():
                 weak[name], strong[name] = strong[name], weak[name]
         table = difficulty(*({k: _normalised(v) for k, v in side.items()} for side in (weak, strong)))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from handful.metrics.base import Estimate
 from handful.report.figures import COLOURS, STYLE, as_svg
@@ -21,46 +21,49 @@ def short(name: str, most: int = 26) -> str:
 
 
 def across(
-    bars: Mapping[str, Estimate | float], chance: float | None = None, label: str = "accuracy (%)", colour: int = 0
+    bars: Mapping[str, Estimate | float],
+    chance: float | None = None,
+    label: str = "accuracy (%)",
+    *,
+    marks: Mapping[str, float] | None = None,
+    scale: float = 100.0,
 ) -> str:
-    """Horizontal bars in percent with their intervals and values, and a line where guessing lies."""
+    """Horizontal bars, in percent, with their intervals and values; dotted lines where guessing or a threshold lies."""
     values = [(e.value, e.low, e.high) if isinstance(e, Estimate) else (e, np.nan, np.nan) for e in bars.values()]
+    lines = {**({} if chance is None else {"guessing": chance}), **(marks or {})}
     with plt.rc_context(STYLE):
-        figure, axis = plt.subplots(figsize=(5.2, 0.95 + 0.36 * len(bars)))
+        figure, axis = plt.subplots(figsize=(4.5, 0.95 + 0.36 * len(bars)))
         at = np.arange(len(bars))[::-1]
-        widths = [100 * v if isfinite(v) else 0.0 for v, _, _ in values]
-        axis.barh(at, widths, 0.62, color=[COLOURS[(colour + i) % len(COLOURS)] for i in range(len(bars))])
-        right = max([0.0, *(100 * h for _, _, h in values if isfinite(h)), *widths])
-        for y, (v, low, high) in zip(at, values, strict=True):
+        widths = [scale * v if isfinite(v) else 0.0 for v, _, _ in values]
+        axis.barh(at, widths, 0.62, color=[COLOURS[i % len(COLOURS)] for i in range(len(bars))])
+        ends = [
+            max(w, scale * high if isfinite(high) else 0.0, 0.0) for w, (_, _, high) in zip(widths, values, strict=True)
+        ]
+        right = max([*ends, *(scale * v for v in lines.values()), 1e-9])
+        for y, end, (v, low, high) in zip(at, ends, values, strict=True):
             if isfinite(low) and isfinite(high):
-                axis.plot([100 * low, 100 * high], [y, y], color="#222", lw=1.4)
-            end = max(100 * v if isfinite(v) else 0, 100 * high if isfinite(high) else 0, 0)
-            axis.text(
-                end + 0.015 * max(right, 1), y, f"{100 * v:.1f}" if isfinite(v) else "none", va="center", fontsize=8
-            )
+                axis.plot([scale * low, scale * high], [y, y], color="#222", lw=1.4)
+            said = "none" if not isfinite(v) else f"{scale * v:,.0f}" if scale == 1 else f"{scale * v:.3g}"
+            axis.text(end + 0.015 * right, y, said, va="center", fontsize=8)
         axis.set_yticks(at, [short(name) for name in bars])
-        least = min([0.0, *(100 * low for _, low, _ in values if isfinite(low)), *widths])
-        axis.set_xlim(least * 1.05, max(right, 100 * (chance or 0), 1) * 1.16)
+        left = min([0.0, *(scale * low for _, low, _ in values if isfinite(low)), *widths])
+        axis.set_xlim(left * 1.05, right * 1.16)
         axis.grid(axis="y", visible=False)
         axis.set_xlabel(label)
-        _guessing(axis, chance, 1.0)
+        for name, place in lines.items():
+            axis.axvline(scale * place, color="#555", lw=1, ls=":")
+            axis.annotate(
+                name, (scale * place, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 3), textcoords="offset points",
+                ha="center", va="bottom", fontsize=7.5, color="#555",
+            )  # fmt: skip
         return as_svg(figure)
-
-
-def _guessing(axis: Any, chance: float | None, top: float) -> None:
-    if chance is not None:
-        axis.axvline(100 * chance, color="#555", lw=1, ls=":")
-        axis.annotate(
-            "guessing", (100 * chance, top), xycoords=("data", "axes fraction"), xytext=(0, 3), textcoords="offset points",
-            ha="center", va="bottom", fontsize=7.5, color="#555",
-        )  # fmt: skip
 
 
 def stacked(rows: Mapping[str, Sequence[float]], parts: Sequence[str], label: str) -> str:
     """Horizontal bars of shares, in percent, that add up within each row."""
     shown = dict(list(rows.items())[:24])
     with plt.rc_context(STYLE):
-        figure, axis = plt.subplots(figsize=(5.2, 1.25 + 0.34 * len(shown)))
+        figure, axis = plt.subplots(figsize=(4.5, 1.25 + 0.34 * len(shown)))
         at = np.arange(len(shown))[::-1]
         left = np.zeros(len(shown))
         for i, part in enumerate(parts):
@@ -77,7 +80,7 @@ def stacked(rows: Mapping[str, Sequence[float]], parts: Sequence[str], label: st
 def waterfall(steps: Mapping[str, Estimate], total: Estimate, label: str = "accuracy (%)") -> str:
     """Steps that add up to a total, each from where the last ended, drawn downwards."""
     with plt.rc_context(STYLE):
-        figure, axis = plt.subplots(figsize=(5.2, 1.1 + 0.38 * (len(steps) + 1)))
+        figure, axis = plt.subplots(figsize=(4.5, 1.1 + 0.38 * (len(steps) + 1)))
         at, edge = len(steps), 0.0
         ends: list[float] = [0.0]
         for i, step in enumerate(steps.values()):
@@ -101,16 +104,17 @@ def waterfall(steps: Mapping[str, Estimate], total: Estimate, label: str = "accu
         return as_svg(figure)
 
 
-def counts(values: Sequence[float], label: str, up: str = "classes", bins: int = 24) -> str:
+def counts(values: Sequence[float] | np.ndarray, label: str, up: str = "classes", bins: int = 24) -> str:
     """How a number is spread."""
     with plt.rc_context(STYLE):
-        figure, axis = plt.subplots(figsize=(5.2, 2.4))
+        figure, axis = plt.subplots(figsize=(4.5, 2.3))
         x = np.asarray(values, dtype=float)
         if len(x) and np.ptp(x) > 0:
             axis.hist(x, bins=min(bins, max(4, len(np.unique(x)))), color=COLOURS[0])
         elif len(x):
             axis.bar([x[0]], [len(x)], 0.1 * max(abs(x[0]), 1), color=COLOURS[0])
             axis.set_xlim(x[0] - max(abs(x[0]), 1), x[0] + max(abs(x[0]), 1))
+        axis.yaxis.set_major_locator(MaxNLocator(integer=True))
         axis.grid(axis="x", visible=False)
         axis.set_xlabel(label)
         axis.set_ylabel(up)
@@ -122,7 +126,7 @@ def falling(
 ) -> str:
     """A curve on logarithmic axes with one marked point and a level to be reached."""
     with plt.rc_context(STYLE):
-        figure, axis = plt.subplots(figsize=(5.2, 2.8))
+        figure, axis = plt.subplots(figsize=(4.5, 2.7))
         x, y = np.asarray(points, dtype=float).T
         axis.plot(x, y, color=COLOURS[0], lw=1.6)
         axis.plot(
@@ -136,8 +140,11 @@ def falling(
         axis.axhline(level, color="#555", lw=1, ls=":", label=f"{level:g} point")
         axis.set_xscale("log")
         axis.set_yscale("log")
+        axis.set_yticks(
+            [t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if 0.9 * y.min() <= t <= 1.1 * y.max()]
+        )
         axis.yaxis.set_major_formatter(lambda v, _: f"{v:g}")
-        axis.yaxis.set_minor_formatter(lambda v, _: "")
+        axis.minorticks_off()
         axis.set_xlabel(xlabel)
         axis.set_ylabel(ylabel)
         axis.legend(frameon=False, fontsize=8)

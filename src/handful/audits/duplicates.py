@@ -139,12 +139,14 @@ class Duplicates(Diagnosis):
         details: dict[str, Any] = {name.replace(" ", "_"): len(images) for name, images in hit.items()}
         details |= {"images": len(rows), "scanned": len(found.seen.rows), "first_pairs": shown}
         alt = "Bars, % of images: " + ", ".join(f"{k} {e.value:.2%}" for k, e in bars.items()) + "."
-        figure = across(bars, label="% of images") + (pictures(context, shown) if shown and context.images else "")
+        figure = across(bars, label="% of images", marks={"red": RED}) + (
+            pictures(context, shown) if shown and context.images else ""
+        )
         if shown and context.images:
             alt += f" Below, {len(shown)} such pairs."
         return Finding(
             self.name, sentence, share, low, high, "new images of the same classes", THRESHOLD, above(share, AMBER, RED),
-            figure, details, f"copies-across-{kind}", alt, over_classes(per_class),
+            figure, details, f"copies-across-{kind}", alt, at_least_nothing(over_classes(per_class)),
         )  # fmt: skip
 
 
@@ -177,6 +179,11 @@ def wilson(hits: int, n: int, level: float = 0.95) -> tuple[float, float, float]
     p = hits / n
     middle, half = p + z * z / (2 * n), z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return p, float(max(0.0, (middle - half) / (1 + z * z / n))), float(min(1.0, (middle + half) / (1 + z * z / n)))
+
+
+def at_least_nothing(found: Estimate) -> Estimate:
+    """A share's interval does not go below 0."""
+    return Estimate(found.value, max(0.0, found.low), found.high, found.over, found.n)
 
 
 def pictures(context: Context, pairs: list[list[int]]) -> str:

@@ -27,9 +27,8 @@ class Power(Diagnosis):
 
     def look(self, context: Context) -> list[Finding]:
         rule = context.tasks()
-        n = context.paced(lambda n: answer(R2D2(net="pixels", penalty=1.0), rule, n, context.seed), 0.6)
+        n, b = context.paced(lambda n: answer(R2D2(net="pixels", penalty=1.0), rule, n, context.seed), 0.6)
         a = answer(NearestCentroid(), rule, n, context.seed)
-        b = answer(R2D2(net="pixels", penalty=1.0), rule, n, context.seed)
         d = a.tasks - b.tasks
         spread = float(d.std(ddof=1))
         value = smallest_difference(spread, context.planned)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import ClassVar
 
 import numpy as np
@@ -9,13 +10,14 @@ import polars as pl
 
 from handful.audits.context import Context
 from handful.audits.drawing import across, counts, short
-from handful.audits.duplicates import scan_of, wilson
-from handful.audits.finding import Diagnosis, Finding, above
-from handful.data.collection import Collection
+from handful.audits.duplicates import at_least_nothing, scan_of, wilson
+from handful.audits.finding import Diagnosis, Finding, Light, above
+from handful.data.collection import SPLITS, Collection
 from handful.data.splits import SplitRule, class_overlaps
 from handful.metrics.base import Estimate
 from handful.metrics.zero_shot import over_classes
 
+FULL = 0.999
 WHOLE = "nothing: all of it was counted"
 
 
@@ -44,8 +46,8 @@ class Unreadable(Diagnosis):
         return [
             Finding(
                 self.name, sentence, share, low, high, "new images of the same classes", "red from 1%, amber from 0.1%",
-                above(share, 0.001, 0.01), across(bars, label="% of images"),
-                {"images": bad[:50].tolist(), "scanned": len(seen.rows)}, wide=over_classes(by_class),
+                above(share, 0.001, 0.01), across(bars, label="% of images", marks={"red": 0.01}),
+                {"images": bad[:50].tolist(), "scanned": len(seen.rows)}, wide=at_least_nothing(over_classes(by_class)),
                 alt=f"One bar: {share:.2%} of the images are one colour throughout.",
             )
         ]  # fmt: skip
@@ -69,6 +71,8 @@ class Imbalance(Diagnosis):
             f"classes have {sizes.min():,} ({short(small)}) to {sizes.max():,} ({short(large)}) images, {int(np.median(sizes)):,} in the "
             f"middle; the 95th percentile is {value:.1f} times the 5th"
         )
+        if sizes.min() == sizes.max():
+            sentence = f"all {len(sizes):,} classes have {sizes[0]:,} images"
         a, b = bootstrap_ratio(sizes, context.seed)
         return [
             Finding(
@@ -97,21 +101,24 @@ class Columns(Diagnosis):
     cost: ClassVar[float] = 0.1
 
     def missing(self, collection: Collection) -> str:
-        return "" if factors(collection) else "there is no column beside the class and the splits"
+        alone = not factors(collection) and len(collection.card.labels) < 2
+        return "there is no column beside the class and the splits" if alone else ""
 
     def look(self, context: Context) -> list[Finding]:
         collection = context.collection
         card, part = collection.card, context.whole_part
         frame = pl.DataFrame({"class": pl.Series(part.class_names).gather(part.classes)})
-        frame = frame.with_columns(
-            collection.table[c][part.rows].cast(pl.String).fill_null("") for c in factors(collection)
-        )
+        others = [*factors(collection), *(card.labels if len(card.labels) > 1 else ())]
+        frame = frame.with_columns(collection.table[c][part.rows].cast(pl.String).fill_null("") for c in others)
         told = {c: determined(frame, "class", c) for c in factors(collection)}
         tells = {c: determined(frame, c, "class") for c in factors(collection)}
-        full = [c for c, v in told.items() if v >= 0.999]
-        twins = [c for c in full if tells[c] >= 0.999]
+        labels = {(a, b): determined(frame, a, b) for a, b in permutations(card.labels, 2)}
+        full = [c for c, v in told.items() if v >= FULL]
+        twins = [c for c in full if tells[c] >= FULL]
+        tied = [f"the label column {a!r} determines {b!r}" for (a, b), v in labels.items() if v >= FULL]
+        bars = {**told, **{f"{b}, by {a}": v for (a, b), v in labels.items()}}
         context_told = told.get(card.context or "", 0.0)
-        main = card.context if card.context in told else max(told, key=lambda c: told[c])
+        main = card.context if card.context in told else max(bars, key=lambda c: bars[c])
         pieces = []
         if card.context in told:
             pieces.append(
@@ -121,25 +128,30 @@ class Columns(Diagnosis):
             pieces.append(f"{', '.join(map(repr, twins))} and the class determine one another")
         if nests := [c for c in full if c not in twins]:
             pieces.append(f"the class determines {', '.join(map(repr, nests))}")
-        sentence = "; ".join(pieces) or f"no column is determined by the class; most of {main!r} ({told[main]:.0%})"
-        light = "red" if context_told >= 0.9 else "amber" if twins or context_told >= 0.5 else "green"
-        low, high = over_resampled(frame, str(main), context.seed)
+        sentence = (
+            "; ".join([*pieces, *tied])
+            or f"no column determines another; most is told of {main!r} ({bars[str(main)]:.0%})"
+        )
+        light: Light = "red" if context_told >= 0.9 else "amber" if twins or tied or context_told >= 0.5 else "green"
+        ends = {**{c: ("class", c) for c in told}, **{f"{b}, by {a}": (a, b) for a, b in labels}}
+        low, high = over_resampled(frame, *ends[str(main)], context.seed)
         return [
             Finding(
-                self.name, sentence, told[str(main)], low, high, "new images of the same classes",
-                "context told by the class: red from 90%, amber from 50% or where a column is the class under another name",
-                light,  # type: ignore[arg-type]
-                across(dict(sorted(told.items(), key=lambda i: -i[1])[:12]), label="% of a column that the class tells"),
-                {"told_by_class": told, "tell_class": tells, "determined": full, "twins": twins},
-                alt="Bars: the class tells " + ", ".join(f"{v:.0%} of {c}" for c, v in told.items()) + ".",
+                self.name, sentence, bars[str(main)], low, high, "new images of the same classes",
+                "context told by the class: red from 90%, amber from 50%, or where a column is the class under another name or "
+                "one label column determines another",
+                light,
+                across(dict(sorted(bars.items(), key=lambda i: -i[1])[:12]), label="% of a column that the class (or another) tells"),
+                {"told_by_class": told, "tell_class": tells, "determined": full, "twins": twins, "tied_labels": tied},
+                alt="Bars: the share of each column that the class tells: " + ", ".join(f"{c} {v:.0%}" for c, v in bars.items()) + ".",
             )
         ]  # fmt: skip
 
 
 def factors(collection: Collection) -> list[str]:
-    """Columns beside splits and files that have two values or more, and the class's own only where it has several."""
+    """Columns beside the class's own, splits and files that have two values or more."""
     card, table = collection.card, collection.table
-    skip = {*card.schemes, "file", "source_file", *(card.labels if len(card.labels) == 1 else ())}
+    skip = {*card.schemes, "file", "source_file", *card.labels}
     return [c for c in table.columns if c not in skip and table[c].n_unique() > 1]
 
 
@@ -165,13 +177,13 @@ def entropy(values: pl.Series) -> float:
     return float(-(n * np.log(n)).sum() + (len(n) - 1) / (2 * len(values)))
 
 
-def over_resampled(frame: pl.DataFrame, column: str, seed: int, draws: int = 60) -> tuple[float, float]:
+def over_resampled(frame: pl.DataFrame, by: str, column: str, seed: int, draws: int = 60) -> tuple[float, float]:
     """Spread of the coefficient over halves of the images, scaled to all of them."""
     rng = np.random.default_rng([seed, 0xC01])
-    whole = determined(frame, "class", column)
-    some = frame.select("class", column)
+    whole = determined(frame, by, column)
+    some = frame.select(by, column)
     found = [
-        determined(some[np.sort(rng.permutation(len(some))[: max(2, len(some) // 2)])], "class", column)
+        determined(some[np.sort(rng.permutation(len(some))[: max(2, len(some) // 2)])], by, column)
         for _ in range(draws)
     ]
     half = 1.96 * float(np.std(found))
@@ -196,6 +208,8 @@ class Overlap(Diagnosis):
         total = names_of.n_unique()
         shared = {s: class_overlaps(names_of, table[s])["class"].to_list() for s in card.schemes}
         scheme = collection.card.schemes[0]
+        held = {s: collection.part(s).n_classes for s in SPLITS if collection.has(s)}
+        drawn = {**held, "in more than one split": len(shared[scheme])}
         value = len(shared[scheme]) / total
         pieces = [
             f"{len(names):,} of {total:,} classes are in more than one split of {s!r}"
@@ -206,8 +220,8 @@ class Overlap(Diagnosis):
             Finding(
                 self.name, "; ".join(pieces), value, value, value, WHOLE,
                 "green at 0, amber above: a score then measures images of known classes, which is another question",
-                "amber" if value else "green", across({s: len(n) / total for s, n in shared.items()}, label="% of classes"),
+                "amber" if value else "green", across(drawn, label="classes", scale=1),
                 {s: names[:50] for s, names in shared.items()},
-                alt="Bars: " + ", ".join(f"{len(n) / total:.0%} of the classes under {s}" for s, n in shared.items()) + ".",
+alt="Bars of classes: " + ", ".join(f"{k} {n:,}" for k, n in drawn.items()) + f", scheme {scheme}.",
             )
         ]  # fmt: skip

@@ -9,22 +9,23 @@ import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from handful.audits.views import resized
+from handful.audits.views import averages
 from handful.data.collection import Collection
 from handful.data.decoding import pixel_digest
 from handful.progress import bar
 
 BLOCK = 512
 BITS, SIDE = 64, 16
-FAR, ALIKE = 10, 0.95
-"""Near copies: at most ``FAR`` of 64 bits apart, and thumbnails that correlate by ``ALIKE`` at least."""
+FAR, ALIKE, TINT = 10, 0.96, 0.06
+"""Near copies: at most ``FAR`` of 64 bits apart, thumbnails that correlate by ``ALIKE`` at least, and 4 x 4 patches whose
+colours differ by ``TINT`` at most in the mean (of 0 to 1), since a shape alone can be shared by many things."""
 PAIRS = 600_000_000
 """Comparisons of two hashes that one search may take (a few seconds)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """What was seen of the images ``rows`` (ascending): digests, hashes as rows of -1 and 1, standardised thumbnails.
+    """What was seen of the images ``rows`` (ascending): digests, hashes as rows of -1 and 1, standardised thumbnails, colours.
 
     ``constant`` are images of one colour throughout; they and features have no hash, a row of zeros.
     """
@@ -33,6 +34,7 @@ class Scan:
     digests: list[str]
     hashes: np.ndarray
     thumbs: np.ndarray
+    tints: np.ndarray
     constant: np.ndarray
     complete: bool
 
@@ -49,7 +51,7 @@ def scan(collection: Collection, first: np.ndarray, seconds: float, seed: int = 
     images = collection.card.kind == "images"
     end = time.monotonic() + seconds
     digests: list[str] = []
-    hashes, thumbs, constant = [], [], []
+    hashes, thumbs, tints, constant = [], [], [], []
     done = 0
     with bar(f"looking for copies in {collection.card.name}", len(order)) as advance:
         for start in range(0, len(order), BLOCK):
@@ -62,10 +64,11 @@ def scan(collection: Collection, first: np.ndarray, seconds: float, seed: int = 
             if images:
                 flat = pixels.reshape(len(pixels), -1, pixels.shape[-1])
                 same = (flat == flat[:, :1]).all(axis=(1, 2))
-                hashes.append(perceptual_hash(pixels) * ~same[:, None])
-                thumbs.append(
-                    standardised(resized(pixels, SIDE, SIDE).mean(3).reshape(len(pixels), -1)).astype(np.float16)
-                )
+                grey = small_grey(pixels)
+                hashes.append(signs(grey) * ~same[:, None])
+                half = grey.reshape(len(grey), SIDE, 2, SIDE, 2).mean((2, 4)).reshape(len(grey), -1)
+                thumbs.append(standardised(half).astype(np.float16))
+                tints.append(patches(pixels))
                 constant.append(same)
             done = start + len(some)
             advance(len(some))
@@ -77,21 +80,41 @@ def scan(collection: Collection, first: np.ndarray, seconds: float, seed: int = 
         [digests[i] for i in sorting.tolist()],
         np.concatenate(hashes)[sorting] if images else empty,
         np.concatenate(thumbs)[sorting] if images else empty.astype(np.float16),
+        np.concatenate(tints)[sorting] if images else empty.astype(np.float16),
         np.concatenate(constant)[sorting] if images else np.zeros(done, dtype=bool),
         done == len(collection),
     )
 
 
+def small_grey(images: np.ndarray) -> np.ndarray:
+    """Area averages ``(n, 32, 32)`` of the mean of the channels."""
+    grey = images.sum(3, dtype=np.uint16).astype(np.float32)
+    down, across = averages(images.shape[1], 2 * SIDE), averages(images.shape[2], 2 * SIDE)
+    return down @ grey @ across.T
+
+
+def patches(images: np.ndarray) -> np.ndarray:
+    """Mean colours of 4 x 4 patches on the scale 0..1, one row an image."""
+    n, height, width, channels = images.shape
+    rows, columns = height // 4 * 4, width // 4 * 4
+    cut = images[:, :rows, :columns].reshape(n, 4, rows // 4, 4, columns // 4, channels)
+    return (cut.mean((2, 4), dtype=np.float32) / 255).reshape(n, -1).astype(np.float16)
+
+
 def perceptual_hash(images: np.ndarray) -> np.ndarray:
+    """The signs of small grey images: see `signs`."""
+    return signs(small_grey(images))
+
+
+def signs(grey: np.ndarray) -> np.ndarray:
     """Signs ``(n, 64)``, -1 or 1, of the 8 x 8 lowest frequencies of the grey image, against their median.
 
     The cosine transform of the 32 x 32 image (Zauner, "Implementation and benchmarking of perceptual image hash functions",
     2010); the mean, which brightness alone changes, is counted as its neighbours' median.
     """
-    grey = resized(images, 32, 32).mean(3)
     k, x = np.arange(8)[:, None], np.arange(32)[None, :]
     basis = np.cos(np.pi * k * (2 * x + 1) / 64).astype(np.float32)
-    low = (basis @ grey @ basis.T).reshape(len(images), BITS)
+    low = (basis @ grey @ basis.T).reshape(len(grey), BITS)
     middle = np.median(low[:, 1:], axis=1, keepdims=True)
     low[:, :1] = middle
     return np.where(low > middle, 1, -1).astype(np.int8)
@@ -140,7 +163,8 @@ def near_pairs(found: Scan, asked: np.ndarray, seed: int = 0) -> tuple[np.ndarra
         for cut in range(0, len(i), 100_000):
             a, b = i[cut : cut + 100_000], j[cut : cut + 100_000]
             like = np.einsum("nd,nd->n", found.thumbs[a].astype(np.float32), found.thumbs[b].astype(np.float32))
-            pairs.append(np.stack([a, b], 1)[like >= ALIKE])
+            apart_in_colour = np.abs(found.tints[a].astype(np.float32) - found.tints[b].astype(np.float32)).mean(1)
+            pairs.append(np.stack([a, b], 1)[(like >= ALIKE) & (apart_in_colour <= TINT)])
     both = np.concatenate(pairs) if pairs else np.zeros((0, 2), dtype=np.int64)
     both = np.unique(np.sort(both, axis=1), axis=0)
     return found.rows[both].reshape(-1, 2), len(at)

@@ -7,11 +7,12 @@ from typing import ClassVar
 from handful.audits.answers import Answers, answer
 from handful.audits.context import Context, fewer
 from handful.audits.drawing import across
-from handful.audits.finding import Diagnosis, Finding, above
+from handful.audits.finding import Diagnosis, Finding, Light, above
 from handful.data.collection import Collection
 from handful.methods.metric.nearest_centroid import NearestCentroid
 
 VIEWS = {"border": "borders alone", "colour": "colour histogram alone", "thumbnail": "8x8 thumbnail alone"}
+GREY: Light = "grey"
 AMBER, RED = 0.5, 0.8
 THRESHOLD = f"share of the whole image's lead over guessing: red from {RED}, amber from {AMBER}"
 
@@ -26,7 +27,7 @@ class Shortcuts(Diagnosis):
     name: ClassVar[str] = "shortcuts"
     question: ClassVar[str] = "How far does one get from borders, colours or thumbnails alone?"
     topic: ClassVar[str] = "background"
-    cost: ClassVar[float] = 3.0
+    cost: ClassVar[float] = 2.0
 
     def missing(self, collection: Collection) -> str:
         return "" if collection.card.kind == "images" else "the collection holds features, not images"
@@ -35,15 +36,14 @@ class Shortcuts(Diagnosis):
         room = max(200, int(context.rate * 0.5 * context.seconds))
         part = fewer(context.part, room, context.seed)
         rule = context.tasks(part=part)
-        n = context.paced(lambda n: answer(NearestCentroid(), rule, n, context.seed), 0.1)
-        whole = answer(NearestCentroid(), rule, n, context.seed)
+        n, whole = context.paced(lambda n: answer(NearestCentroid(), rule, n, context.seed), 0.1)
         seen: dict[str, Answers] = {
             name: answer(NearestCentroid(), context.tasks(context.other(name), part), n, context.seed) for name in VIEWS
         }
         shares = {name: found.share(whole, context.seed) for name, found in seen.items()}
         total = whole.both(seed=context.seed)[0]
         if total.low <= whole.chance:
-            best, light = max(VIEWS, key=lambda v: seen[v].tasks.mean()), "grey"
+            best, light = max(VIEWS, key=lambda v: seen[v].tasks.mean()), GREY
             words = f"the whole image is at {100 * total.value:.1f}%, no better than guessing by class means"
         else:
             best = max(VIEWS, key=lambda v: shares[v][0].value)

@@ -99,11 +99,11 @@ def given(features: np.ndarray) -> Look:
 def resized(images: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """Area averages ``(n, rows, columns, c)``, float32 on the scale 0..1."""
     x = images.astype(np.float32) / 255
-    down, across = _averages(images.shape[1], rows), _averages(images.shape[2], columns)
+    down, across = averages(images.shape[1], rows), averages(images.shape[2], columns)
     return np.einsum("ih,nhwc,jw->nijc", down, x, across, optimize=True)
 
 
-def _averages(size: int, parts: int) -> np.ndarray:
+def averages(size: int, parts: int) -> np.ndarray:
     """``(parts, size)``: how much of each pixel lies in each of ``parts`` equal stretches, rows summing to one."""
     edges = np.linspace(0, size, parts + 1)
     low, high = edges[:-1, None], edges[1:, None]

@@ -78,8 +78,8 @@ def get(
 _CHECKED = {
     "sha256": "sha256 as published",
     "md5": "md5 as published",
-    "md5-of-server": "md5 as its server says; no checksum is published",
-    "first-use": "no checksum is published; its sha256 is remembered",
+    "md5-of-server": "md5 as its server says (none is published)",
+    "first-use": "as it came first",
     "unverified": "not verified, as asked",
 }
 

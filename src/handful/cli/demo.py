@@ -21,7 +21,7 @@ def demo(
         "demo"
     ),
     seed: Seed = 0,
-    steps: Annotated[int, typer.Option("--steps", help="Training steps of each method.")] = 120,
+    steps: Annotated[int, typer.Option("--steps", help="Training steps of each method.")] = 90,
 ) -> None:
     """Run every setting on the embedded world (two to three minutes) and write pages to look at.
 

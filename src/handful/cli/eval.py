@@ -104,7 +104,8 @@ def evaluate_(
                 fixed = str(max(2, top if isinstance(top, int) else min(5, top[1])))
                 few = parse_range(shots, "shots")
                 k = str(few if isinstance(few, int) else min(5, few[1]))
-                train = rule_of(source, "train", scheme, train_rule or "n-way", fixed, k, min(queries, 15), {})
+                like = train_rule or ("n-way" if chosen.axes == 1 else rule)
+                train = rule_of(source, "train", scheme, like, fixed, k, min(queries, 15), {})
                 learner = chosen.meta_fit(train, None, compute=compute)
         run = evaluate(
             learner,

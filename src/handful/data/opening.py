@@ -46,12 +46,11 @@ def _got(name: str) -> Path | None:
     from handful.data.get.getting import folder_of
     from handful.data.get.manifest import read_manifest
 
-    base, _, size = name.partition(":")
     try:
-        entry = read_manifest().find(base, size or None)
+        entry = read_manifest().find(name)
     except BadInput:
         return None
     packed = folder_of(entry) / "packed"
     if not (packed / "card.json").is_file():
-        raise Missing(f"{entry.name} is not in the cache; get it with: handful data get {base}")
+        raise Missing(f"{entry.name} is not in the cache; get it with: handful data get {name}")
     return packed

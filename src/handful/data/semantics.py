@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -131,23 +132,26 @@ def read_descriptions(path: str | Path) -> Descriptions:
                 return Descriptions(
                     tuple(stored["names"].astype(str).tolist()), stored["matrix"].astype(np.float32), file.name
                 )
-        except (KeyError, ValueError, OSError) as error:
+        except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise BadInput(f"{file} holds no arrays 'names' and 'matrix' that can be read ({error})") from error
     names: list[str] = []
     rows: list[list[float]] = []
-    with open(file, newline="", encoding="utf-8-sig") as stream:
-        for number, row in enumerate(csv.reader(stream), start=1):
-            try:
-                values = [float(cell) for cell in row[1:]]
-            except ValueError as error:
-                if number == 1:
-                    continue
-                raise BadInput(f"{file}, row {number}: {error}; expected a name and numbers") from error
-            if rows and len(values) != len(rows[0]):
-                raise BadInput(f"{file}, row {number}: {len(values)} numbers where row 1 has {len(rows[0])}")
-            if row:
-                names.append(row[0].strip())
-                rows.append(values)
+    try:
+        table = list(csv.reader(file.read_text(encoding="utf-8-sig").splitlines()))
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{file} is not UTF-8 text; give .npz (names, matrix) or .csv (name, numbers)") from error
+    for number, row in enumerate(table, start=1):
+        try:
+            values = [float(cell) for cell in row[1:]]
+        except ValueError as error:
+            if number == 1:
+                continue
+            raise BadInput(f"{file}, row {number}: {error}; expected a name and numbers") from error
+        if rows and row and len(values) != len(rows[0]):
+            raise BadInput(f"{file}, row {number}: {len(values)} numbers where row 1 has {len(rows[0])}")
+        if row:
+            names.append(row[0].strip())
+            rows.append(values)
     if not rows or not rows[0]:
         raise BadInput(f"{file} holds no description; give a name and numbers a row")
     return Descriptions(tuple(names), np.array(rows, dtype=np.float32), file.name)
@@ -156,8 +160,14 @@ def read_descriptions(path: str | Path) -> Descriptions:
 def factor_semantics(collection: Collection) -> Semantics:
     """Attributes from the label columns themselves: one place for every value, one class a tuple of values.
 
-    With two columns or more (shape and colour) unseen classes are new compositions of seen values.
+    With two columns or more (shape and colour) unseen classes are new compositions of seen values; one column says
+    nothing of a class that was not seen, and is refused.
     """
+    if len(collection.card.labels) < 2:
+        raise BadInput(
+            f"{collection.card.name} has one label column, which does not describe unseen classes; "
+            "say semantics=FILE, semantics=wordnet:VECTORS or semantics=stored"
+        )
     part = collection.whole
     values: list[tuple[str, ...]] = part._classes[1]
     columns = [sorted({v[i] for v in values}) for i in range(len(values[0]))]

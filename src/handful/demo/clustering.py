@@ -19,14 +19,18 @@ def clustering(seed: int, steps: int) -> Part:
     train = NWay(source.train, 10, 5, 5)
     test = NWay(source.test, 5, 5, 10)
     schedule = {"steps": steps, "seed": seed, "rate": 2e-3}
-    labelled = evaluate(make("protonet", schedule=schedule).meta_fit(train), test, n=192, seed=seed)
-    runs: dict[str, Run] = {}
-    for label, name, options in (
-        ("K-means on pixels", "kmeans", {}),
-        ("K-means on ProtoNet features", "protonet-kmeans", {"schedule": schedule}),
-        ("Centroid Networks", "centroid", {"schedule": schedule}),
-    ):
-        runs[label] = evaluate(make(name, **options).meta_fit(train), Clustering(of=test), n=192, seed=seed)
+    protonet = make("protonet", schedule=schedule).meta_fit(train)
+    labelled = evaluate(protonet, test, n=192, seed=seed)
+    learners = {
+        "K-means on pixels": make("kmeans").meta_fit(train),
+        "K-means on ProtoNet features": make("protonet-kmeans").load(
+            protonet.state(), protonet.facts(), protonet.compute, "ProtoNet"
+        ),
+        "Centroid Networks": make("centroid", schedule=schedule).meta_fit(train),
+    }
+    runs: dict[str, Run] = {
+        label: evaluate(learner, Clustering(of=test), n=192, seed=seed) for label, learner in learners.items()
+    }
     ratio = cscc(runs["Centroid Networks"].frame["unsupervised"].to_numpy(), labelled.frame["accuracy"].to_numpy())
     section = Section(
         "Without labels",

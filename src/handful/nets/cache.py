@@ -80,6 +80,8 @@ def address(net: nn.Module, collection: Collection, compute: Compute, maps: bool
         place = collection.spec
     except BadInput:
         return None
+    if collection.path is not None and type(collection).read is not Collection.read:
+        return None
     hooked = any(m._forward_hooks or m._forward_pre_hooks for m in net.modules())
     if hooked or net.training or next(net.parameters(), None) is None:
         return None
@@ -153,14 +155,14 @@ class FeatureCache:
 
 def write_segment(path: Path, rows: np.ndarray, features: np.ndarray) -> None:
     """Magic word, length of the header, header (JSON), sorted row numbers, features."""
-    numbers = np.ascontiguousarray(rows, dtype="<i8")
-    values = np.ascontiguousarray(features, dtype="<f4")
-    header = {"shape": values.shape, "crc": zlib.crc32(values, zlib.crc32(numbers))}
+    numbers = np.ascontiguousarray(rows, dtype="<i8").tobytes()
+    values = np.ascontiguousarray(features, dtype="<f4").tobytes()
+    header = {"shape": features.shape, "crc": zlib.crc32(values, zlib.crc32(numbers))}
     text = json.dumps(header).encode().ljust(240)
     with open(path, "wb") as stream:
         stream.write(MAGIC + len(text).to_bytes(8, "little") + text)
-        stream.write(memoryview(numbers).cast("B"))
-        stream.write(memoryview(values).cast("B"))
+        stream.write(numbers)
+        stream.write(values)
 
 
 def read_segment(path: Path) -> tuple[np.ndarray, np.ndarray] | None:

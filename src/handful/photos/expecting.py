@@ -108,8 +108,8 @@ def predictive(accuracy: float, n: int) -> Expected:
     would be narrower by the chance of the hundred; a person sees hundreds, not long runs.
     """
     right = accuracy * n
-    low, high = betabinom.ppf([0.025, 0.975], NEXT, right + 0.5, n - right + 0.5) / NEXT
-    return Expected(accuracy, float(low), float(high))
+    low, high = (float(betabinom.ppf(q, NEXT, right + 0.5, n - right + 0.5)) / NEXT for q in (0.025, 0.975))
+    return Expected(accuracy, low, high)
 
 
 def strangeness(distances: np.ndarray) -> np.ndarray:

@@ -67,8 +67,8 @@ def suspects(probabilities: np.ndarray, y: np.ndarray, names: Sequence[str], cla
     other[np.arange(n), y] = -1
     like = other.argmax(1)
     chosen = (own < DOUBT) & (other[np.arange(n), like] > 0.5)
-    order = sorted(np.flatnonzero(chosen), key=lambda i: own[i] - other[i, like[i]])
-    return [Suspect(names[i], classes[y[i]], classes[like[i]], float(other[i, like[i]])) for i in order]
+    order = sorted(np.flatnonzero(chosen).tolist(), key=lambda i: own[i] - other[i, like[i]])
+    return [Suspect(names[i], classes[int(y[i])], classes[int(like[i])], float(other[i, like[i]])) for i in order]
 
 
 def copies(

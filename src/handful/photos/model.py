@@ -171,4 +171,4 @@ def load(path: str | os.PathLike[str], compute: Compute | None = None) -> PhotoM
 
 def load_any(path: str | os.PathLike[str], compute: Compute | None = None) -> Any:
     """A model folder, whichever kind it is: a learner (of ``handful train``) or a classifier of photos (of ``handful fit``)."""
-    return load(path, compute) if is_photo_model(Path(path)) else load_learner(path, compute)
+    return load(path, compute) if is_photo_model(Path(path)) else load_learner(Path(path), compute)

@@ -158,9 +158,10 @@ class Report:
         rows = reported_rows(self.gathered.entries)
         if not self.gathered.recipes or not rows:
             return None
-        facts = self.gathered.recipes[0]
-        if len(self.gathered.recipes) > 1:
-            facts = {**facts, "title": "; ".join(r["title"] for r in self.gathered.recipes), "paper": ""}
+        recipes = self.gathered.recipes
+        facts = dict(recipes[0])
+        for key in ("title", "paper", "table", "reported_on", "collection"):
+            facts[key] = "; ".join(dict.fromkeys(r[key] for r in recipes))
         return reported_sheet(rows, facts, "reported")
 
     @cached_property
@@ -240,7 +241,7 @@ class Report:
         section.figures = across(self.benches)
         if self.overall is not None:
             section.figures.append(ranks_figure(self.overall, self.alpha))
-        section.sentences += [r["note"] for r in self.gathered.recipes if r["note"]]
+        section.sentences += dict.fromkeys(r["note"] for r in self.gathered.recipes if r["note"])
         section.sentences += [f"Left out: {why}" for why in self.gathered.left_out]
         return section
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import socket
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -63,8 +64,11 @@ class Ray:
         else:
             options = {"address": self.address, "log_to_driver": False, "logging_level": "ERROR"}
         try:
+            if self.address not in (None, "auto"):  # asked first, since Ray itself tries for minutes
+                host, _, port = str(self.address).rpartition(":")
+                socket.create_connection((host, int(port)), timeout=10).close()
             self.ray.init(**options)
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise BadInput(
                 f"no Ray cluster answers at {self.address or 'this machine'} ({str(error).splitlines()[0][:150]}); start one "
                 "with: ray start --head"
@@ -95,7 +99,8 @@ class Ray:
             scheduling_strategy="SPREAD",
         )
         key, refs = uuid.uuid4().hex, [ray.put(blob)]
-        waiting, under_way, most = iter(items), set(), 2 * self.workers
+        waiting, most = iter(items), 2 * self.workers
+        under_way: set[Any] = set()
         try:
             while True:
                 while len(under_way) < most and (item := next(waiting, None)) is not None:
@@ -166,7 +171,7 @@ def pack_context(context: Any, share: bool) -> tuple[bytes, list[Parcel]]:
 
     class Pickler(CloudPickler):
         def reducer_override(self, obj: Any) -> Any:
-            if isinstance(obj, Collection) and obj.path is not None:
+            if type(obj) is Collection and obj.path is not None:
                 return arrive_collection, (send(obj.path),)
             if isinstance(obj, Features) and obj.path is not None:
                 return _arrive_features, (obj.rows, obj.path.name, send(obj.path))

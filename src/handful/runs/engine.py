@@ -6,13 +6,13 @@ Work is cut into items that can be done again without harm, so an engine may los
 from __future__ import annotations
 
 import os
+import pickle
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
-from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,8 +31,10 @@ class Engine(Protocol):
     """
 
     name: str
-    workers: int
     local: bool
+
+    @property
+    def workers(self) -> int: ...
 
     def map(self, work: Work, context: Any, items: Sequence[Any]) -> Iterator[Any]: ...
 
@@ -69,7 +71,7 @@ def _call(parcel: str, work: Work, item: Any) -> Any:
     global _HELD
     if _HELD is None or _HELD[0] != parcel:
         _HELD = None
-        _HELD = (parcel, ForkingPickler.loads(Path(parcel).read_bytes()))
+        _HELD = (parcel, pickle.loads(Path(parcel).read_bytes()))
     return work(_HELD[1], item)
 
 
@@ -99,7 +101,8 @@ class Processes:
             return
         with tempfile.TemporaryDirectory(prefix="handful-") as folder:
             parcel = Path(folder) / "context"
-            parcel.write_bytes(ForkingPickler.dumps(context))
+            # By value: what multiprocessing would make of tensors are handles that one worker can open once.
+            parcel.write_bytes(pickle.dumps(context, protocol=5))
             while waiting:
                 lost: list[tuple[Any, int]] = []
                 yield from self._until_one_dies(work, str(parcel), waiting, lost)

@@ -99,7 +99,8 @@ def column_tree(collection: Collection) -> Taxonomy:
     """Classes below the columns that they determine: a value of each such column above them, the coarsest on top."""
     card, part = collection.card, collection.whole
     frame = pl.DataFrame({"class": pl.Series(part.class_names).gather(part.classes)})
-    skip = {*card.schemes, "file", "source_file", *([card.context] if card.context else [])}
+    own = card.labels[1:] or card.labels
+    skip = {*card.schemes, *own, "file", "source_file", *([card.context] if card.context else [])}
     others = [c for c in collection.table.columns if c not in skip]
     frame = frame.with_columns(collection.table[c].cast(pl.String).fill_null("") for c in others)
     n = part.n_classes

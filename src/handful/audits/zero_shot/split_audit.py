@@ -150,7 +150,7 @@ def audit_split(
     """
     split.check(taxonomy)
     train, test = list(split.train), list(split.test)
-    worded = any(any(words) for words in taxonomy.all_words)
+    worded = len(taxonomy.text[0]) > len(taxonomy.ids)
     found = frequency.of(labels_of(taxonomy, test, vectors)) if frequency is not None else None
     return SplitAudit(
         split=split,

@@ -6,7 +6,7 @@ import typer
 
 from handful.cli.zero_shot.analyse import analyse, select
 from handful.cli.zero_shot.audit import audit
-from handful.cli.zero_shot.build import build
+from handful.cli.zero_shot.build import build, hops
 from handful.cli.zero_shot.run import pack, run
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -17,5 +17,5 @@ def _zero_shot() -> None:
     """Audit, build and run zero-shot benchmarks."""
 
 
-for _verb in (audit, build, pack, run, analyse, select):
+for _verb in (audit, build, hops, pack, run, analyse, select):
     app.command()(_verb)

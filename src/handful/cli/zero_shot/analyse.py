@@ -21,6 +21,7 @@ from handful.cli.zero_shot.options import (
     Words,
     check_target,
     frequency_of,
+    semantics_of,
     tree_of,
 )
 from handful.cli.zero_shot.run import fitted, has_split
@@ -30,7 +31,7 @@ from handful.errors import BadInput
 def analyse(
     methods: Annotated[str, typer.Argument(help="Methods by name or model folders, with commas between.")],
     collection: Annotated[str, typer.Argument(help="Packed collection with train and test splits.")],
-    semantics: Semantic = "factors",
+    semantics: Semantic = None,
     taxonomy: Annotated[
         str | None, typer.Option("--taxonomy", help="Hierarchy, if not that of the semantics: wordnet or a CSV.")
     ] = None,
@@ -77,25 +78,29 @@ def analyse(
     if not names or len({Path(m).name for m in names}) < len(names):
         raise BadInput(f"{methods!r} must name one method or several different ones, with commas between")
     source = open_collection(collection)
-    rule = ZeroShot(source.part("test", scheme), semantics)
+    described = semantics_of(semantics, source)
+    rule = ZeroShot(source.part("test", scheme), described)
     rule.check()
     tree = _hierarchy(taxonomy, rule)
     both = None
     if has_split(source, "test_seen", scheme):
-        both = GeneralisedZeroShot(source.part("test", scheme), semantics)
+        both = GeneralisedZeroShot(source.part("test", scheme), described)
         both.check()
-    kind, _, file = semantics.partition(":")
+    kind, _, file = described.partition(":")
     vectors = WordVectors.open(words or file) if words or kind in ("wordnet", "glosses") else None
     wanted = frequency_of(counts, rare, frequency)
     rivals = read_classes(among) if among else None
     sizes = read_counts(population) if population else None
     compute = compute_of("cpu", "float32", 64, threads)
     settings = _settings(parse_settings(setting), names)
-    learners = {}
+    learners: dict[str, Any] = {}
     for name in names:
-        learners[Path(name).name] = fitted(name, source, semantics, scheme, settings[name], compute)
+        learner = fitted(name, source, described, scheme, settings[name], compute)
+        # A model folder is called after its method, unless two of one method are compared.
+        title = learner.method.name if learner.method.name not in learners else Path(name).name
+        learners[title] = learner
         if save is not None:
-            learners[Path(name).name].save(save / Path(name).name)
+            learner.save(save / title)
     found = take_apart(
         learners,
         rule,

@@ -97,6 +97,45 @@ def build(
         print(made)
 
 
+def hops(
+    train: Train,
+    candidates: Annotated[Path, typer.Option("--candidates", help="Classes to choose from, one id a line.")],
+    steps: Annotated[int | None, typer.Option("--steps", "-k", help="Farthest from train; any, if not given.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the classes here.")] = None,
+    published: Annotated[
+        Path | None, typer.Option("--published", help="A published list of the same name, to tell the two apart.")
+    ] = None,
+    taxonomy: Tree = "wordnet",
+    json: Json = False,
+) -> None:
+    """Recompute ImageNet's 1-hop (-k 1), 2-hops (-k 2) and all test splits from the graph.
+
+    Example: handful zero-shot hops --train train.txt --candidates all.txt -k 2 --published 2-hops.txt
+    """
+    from handful.data.class_splits import hops as within
+    from handful.data.class_splits import read_classes, write_classes
+
+    check_target(out, "the classes")
+    if steps is not None and steps < 1:
+        raise BadInput(f"--steps is one or more, not {steps}")
+    made = within(tree_of(taxonomy), read_classes(train), read_classes(candidates), steps)
+    facts: dict[str, Any] = {"recomputed": len(made)}
+    if published is not None:
+        given = set(read_classes(published))
+        facts |= {
+            "published": len(given),
+            "both": len(given & set(made)),
+            "published_only": len(given - set(made)),
+            "recomputed_only": len(set(made) - given),
+        }
+    if out is not None:
+        write_classes(out, made)
+    if json:
+        emit(facts)
+        return
+    print(", ".join(f"{k.replace('_', ' ')}: {v:,}" for k, v in facts.items()))
+
+
 def _filters(
     tree: Any,
     pool: list[str],

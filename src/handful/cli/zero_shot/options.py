@@ -38,6 +38,13 @@ def tree_of(spec: str) -> Any:
     return from_csv(spec) if spec.endswith(".csv") else wordnet(spec)
 
 
+def semantics_of(spec: str | None, source: Any) -> str:
+    """What is named; else what the collection carries; else its label columns."""
+    if spec is not None:
+        return spec
+    return "stored" if source.path is not None and (source.path / "descriptions.npz").is_file() else "factors"
+
+
 def frequency_of(counts: Path | None, rare: float | None, wanted: bool) -> Any:
     """Word counts of a file, or wordfreq where it is asked for."""
     from handful.audits.zero_shot.semantic import Frequency

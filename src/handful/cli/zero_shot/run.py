@@ -21,7 +21,7 @@ from handful.cli.options import (
     emit,
     parse_settings,
 )
-from handful.cli.zero_shot.options import Scheme, Semantic
+from handful.cli.zero_shot.options import Scheme, Semantic, semantics_of
 from handful.errors import BadInput
 
 
@@ -64,7 +64,7 @@ def run(
         str, typer.Argument(help="Method by name (trivial, conse, eszsl, sgcn, ...), or a model folder.")
     ],
     collection: Annotated[str, typer.Argument(help="Packed collection with train and test splits.")],
-    semantics: Semantic = "factors",
+    semantics: Semantic = None,
     generalised: Annotated[bool, typer.Option("--generalised", help="Training classes are candidates too.")] = False,
     scheme: Scheme = None,
     setting: Set = None,
@@ -88,9 +88,10 @@ def run(
 
     source = open_collection(collection)
     compute = compute_of(device, precision, 64, threads)
-    rule = (GeneralisedZeroShot if generalised else ZeroShot)(source.part("test", scheme), semantics)
+    described = semantics_of(semantics, source)
+    rule = (GeneralisedZeroShot if generalised else ZeroShot)(source.part("test", scheme), described)
     rule.check()
-    learner = fitted(method, source, semantics, scheme, parse_settings(setting), compute)
+    learner = fitted(method, source, described, scheme, parse_settings(setting), compute)
     if save is not None:
         learner.save(save)
     done = evaluate(learner, rule, rule.size, seed, out=out, workers=workers, answers=answers)

@@ -38,7 +38,8 @@ def download(
     target.parent.mkdir(parents=True, exist_ok=True)
     part = Part(target)
     reasons: list[str] = []
-    known = before.sha256 if before is not None and archive.checksum is None else None
+    trusted = before is not None and before.checked != "unverified" and archive.checksum is None
+    known = before.sha256 if trusted and before is not None else None
     for mirror in _mirrors(archive, patience, reasons):
         size = mirror.size if archive.size is None else archive.size
         if not verify:

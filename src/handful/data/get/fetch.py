@@ -96,6 +96,10 @@ def _once(url: str, part: Part, file: str, size: int | None, sure: bool, patienc
         if answer.headers.get("Content-Encoding", "identity") not in ("identity", ""):
             raise Failed("sends the file in another encoding than it was asked for")
         start, total = _place(answer, have)
+        if start and _changed(known if validator else {}, answer.headers, total):
+            part.clear()
+            advance(-have)
+            raise Failed("changed the file between two connections", again=True)
         if size is not None and total is not None and total != size:
             raise Failed(f"offers {total:,} bytes, but the file has {size:,}")
         if start != have:
@@ -117,6 +121,13 @@ def _place(answer: Any, have: int) -> tuple[int, int | None]:
     if not found or int(found[1]) != have:
         raise Failed("continues at another place than it was asked to")
     return have, None if found[3] == "*" else int(found[3])
+
+
+def _changed(known: dict[str, Any], headers: Any, total: int | None) -> bool:
+    """Whether a continuation is of another version, sent by a server that does not honour If-Range."""
+    tag, old = headers.get("ETag"), str(known.get("validator") or "")
+    other_tag = bool(tag) and old.startswith('"') and tag != old
+    return other_tag or (total is not None and known.get("total") not in (None, total))
 
 
 def _total(text: str | None, pattern: str) -> int | None:

@@ -104,7 +104,10 @@ class Manifest:
         return [*self.entries, *self.sized]
 
     def find(self, name: str, size: str | None = None) -> Entry:
-        """The entry, or a sentence that names the nearest."""
+        """The entry (``name`` or ``name:size``), or a sentence that names the nearest."""
+        base, _, tail = name.rpartition(":")
+        if size is None and base and tail.strip().lower() in SIZES:
+            name, size = base, tail.strip().lower()
         key = name.strip().lower().replace("_", "-").replace("/", "-").replace(":", "-")
         if key in self.entries:
             if size is not None:

@@ -43,7 +43,7 @@ def prepare(layout: str, folder: Path, archives: list[Path]) -> Prepared:
     """Make the archives of a data set in ``folder`` ready to be packed."""
     if layout in LAYOUTS:
         return LAYOUTS[layout](folder, archives)
-    if len(archives) == 1 and not zipfile.is_zipfile(archives[0]):
+    if len(archives) == 1 and archives[0].suffix != ".zip" and not zipfile.is_zipfile(archives[0]):
         return Prepared(_as_zip(folder, archives[0]), layout)
     return Prepared(archives[0] if len(archives) == 1 else folder / "archives", layout)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,7 +66,13 @@ def read_features(path: str | Path) -> FeatureTable:
         try:
             with np.load(file, allow_pickle=False) as stored:
                 arrays: Mapping[str, Any] = {k: stored[k] for k in stored.files}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            if "Object arrays" in str(error):
+                raise BadInput(f"{file} holds Python objects, not an array of text; save labels.astype(str)") from error
+            if "pickle" in str(error):
+                raise BadInput(
+                    f"{file} is not a .npz file; save one with numpy.savez(features=..., labels=...)"
+                ) from error
             raise BadInput(f"{file} cannot be read as .npz ({error})") from error
     elif file.suffix in (".h5", ".hdf5"):
         with _h5(file) as stored:

@@ -229,7 +229,8 @@ class GradientPredictor(Predictor):
         self.learner, self.params, self.support = learner, params, support
 
     def predict(self, query: Query) -> np.ndarray:
-        learner, batch = self.learner, self.learner.compute.batch
+        # The support goes through the network with every batch of queries, so batches are large.
+        learner, batch = self.learner, max(self.learner.compute.batch, 256)
         out = []
         with learner.compute.here() as device, torch.no_grad():
             for start in range(0, len(query), batch):
