@@ -108,7 +108,9 @@ def main() -> None:
     run = evaluate(learner, NWay(source.whole, WAYS, SHOTS, QUERIES), options.tasks, 0)
     fast = time.perf_counter() - start
     print(f"evaluate {fast:.2f} s (accuracy {run.estimate()}); one forward a task {slow:.1f} s ({100 * theirs:.2f})")
-    verdict(f"ProtoNet, {options.tasks:,} tasks: task sampler with a forward a task / evaluate", slow / fast, 10, judged)
+    verdict(
+        f"ProtoNet, {options.tasks:,} tasks: task sampler with a forward a task / evaluate", slow / fast, 10, judged
+    )
 
 
 if __name__ == "__main__":

@@ -86,8 +86,13 @@ WITH_CODE = [
 
 
 @pytest.fixture(scope="module")
-def small_world(tmp_path_factory):
-    with workspace.small_world(tmp_path_factory.mktemp("worlds")):
+def worlds(tmp_path_factory):
+    return tmp_path_factory.mktemp("worlds"), {}
+
+
+@pytest.fixture
+def small_world(worlds):
+    with workspace.small_world(*worlds):
         yield
 
 

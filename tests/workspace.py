@@ -128,10 +128,10 @@ def plug_in(folder: Path) -> None:
 def make(folder: Path, page: str) -> None:
     """What one page needs."""
     small().save(folder / "packed" / "tiny")
-    image_folders(folder / "photos", classes=10, each=6)
+    image_folders(folder / "photos", classes=10, each=4)
     (folder / "new").mkdir()
     for k in range(3):
-        (folder / "photos" / f"kind{k:02d}" / "5.png").rename(folder / "new" / f"{k}.png")
+        (folder / "photos" / f"kind{k:02d}" / "3.png").rename(folder / "new" / f"{k}.png")
     if page.endswith("own-data.md"):
         image_folders(folder / "birds")
     else:
@@ -145,12 +145,10 @@ def make(folder: Path, page: str) -> None:
 
 
 @contextmanager
-def small_world(folder: Path) -> Iterator[None]:
+def small_world(folder: Path, made: dict[str, Path]) -> Iterator[None]:
     """The world with few classes, small images and few of them, drawn once a spec instead of image by image."""
     from handful.data.store import open_packed
     from handful.data.world import drawn, parse_world
-
-    made: dict[str, Path] = {}
 
     def opened(text: str = "") -> Collection:
         pair = "label=" in text

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
+from handful.cli import main
 from handful.data.collection import Collection
 from handful.methods import make
 from handful.runs import Run, evaluate
@@ -43,3 +45,26 @@ def folders(source, tmp_path_factory) -> Path:
     for method in METHODS:
         run(source, method, root / method, answers=True)
     return root
+
+
+def call(capsys, *arguments: str) -> tuple[int, str, str]:
+    code = 0
+    try:
+        main(list(arguments))
+    except SystemExit as end:
+        code = int(end.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def planted(base: Run, **changes: np.ndarray) -> dict[str, Run]:
+    """Runs on the same tasks with given accuracies."""
+    return {
+        name: dataclasses.replace(base, frame=base.frame.with_columns(accuracy=pl.Series(values)), path=None)
+        for name, values in changes.items()
+    }
+
+
+@pytest.fixture(scope="session")
+def base(folders) -> Run:
+    return Run.open(folders / "nearest-centroid")

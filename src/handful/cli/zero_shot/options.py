@@ -22,8 +22,11 @@ Among = Annotated[
 Population = Annotated[Path | None, typer.Option("--population", help="Images a class, rows class,count.")]
 Page = Annotated[Path | None, typer.Option("--page", help="Write a page with figures here.")]
 Semantic = Annotated[
-    str,
-    typer.Option("--semantics", help="factors, stored, wordnet:VECTORS, glosses:VECTORS, or FILE[+TREE.csv|+wordnet]."),
+    str | None,
+    typer.Option(
+        "--semantics",
+        help="wordnet:VECTORS, glosses:VECTORS, FILE[+TREE.csv|+wordnet], stored (default if there is any), factors.",
+    ),
 ]
 Scheme = Annotated[str | None, typer.Option("--scheme", help="Split scheme, if the collection has several.")]
 
