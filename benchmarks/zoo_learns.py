@@ -100,7 +100,7 @@ METHODS: dict[str, dict[str, Any]] = {
         "ink": True,
         "slow": True,
     },
-    "ssfsl": {**TASKS, "size": MAPS},
+    "ssfsl": {**TASKS, "size": MAPS, "slow": True},
     "bf3s": TASKS,
     "bf3s-cosine": BATCHES,
     "sla": TASKS,

@@ -134,7 +134,7 @@ def answer_bytes(queries: int, ways: int) -> int:
 
 def read_exactly(fd: int, size: int) -> memoryview:
     """Read ``size`` bytes from a blocking descriptor (the child's side)."""
-    view = memoryview(np.empty(size, np.uint8))
+    view = np.empty(size, np.uint8).data
     done = 0
     while done < size:
         got = os.readv(fd, [view[done:]])
