@@ -110,7 +110,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "tpn+ft": {**SPREAD, **_tasks(steps=150), "size": MAPS, "slow": True},
     "relationnet+lft": {**_tasks(steps=200), "styles": 2, "slow": True},
     "gnn+lft": {**GRAPH, "styles": 2},
-    "tpn+lft": {**SPREAD, **_tasks(steps=150), "gamma": -2.0, "beta": -2.0, "size": MAPS, "styles": 2, "slow": True},
+    "tpn+lft": {**SPREAD, **_tasks(steps=40), "gamma": -2.0, "beta": -2.0, "size": MAPS, "styles": 2, "slow": True},
     "relationnet+ata": {**TASKS, "slow": True},
     "gnn+ata": {**GRAPH, **_tasks(steps=600, tasks=3)},
     "tpn+ata": {**SPREAD, **_tasks(steps=100), "size": MAPS, "slow": True},

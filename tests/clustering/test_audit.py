@@ -63,7 +63,9 @@ def test_both_diagnoses_answer_in_the_form_of_the_audit():
     frozen = hf.audit(c, only=["cscc-frozen"], minutes=0.4).findings
     for (f,), name in ((trained, "cscc"), (frozen, "cscc-frozen")):
         facts = json.loads(json.dumps(f.as_dict()))
-        assert facts["diagnosis"] == name and f.low <= f.value <= f.high and f.light in ("green", "amber", "red", "grey")
+        assert (
+            facts["diagnosis"] == name and f.low <= f.value <= f.high and f.light in ("green", "amber", "red", "grey")
+        )
         assert facts["details"]["supervised"]["value"] > 0.2 and facts["details"]["half_independent"] >= 0
         assert f.figure.startswith("<svg")
     assert trained[0].details["steps"] == 25
