@@ -120,4 +120,4 @@ def test_probe_sees_what_was_planted():
 def test_audit_runs_image_text_with_a_clip_and_says_why_without(checkpoint, patches):
     found = audit(patches, only=["image-text"], net=f"clip:folder={checkpoint}").findings[0]
     assert found.figure.startswith("<svg") and found.low <= found.value <= found.high
-    assert "clip:folder=PATH" in audit(patches, net="pixels").left_out["image-text"]
+    assert "clip:folder=PATH" in audit(patches, net="pixels", minutes=0.1).left_out["image-text"]

@@ -185,8 +185,11 @@ def _lines(collection: Collection, lines: Lines, headings: tuple[str, ...], side
                     box = (x - 2, y + LINE - 2, x + picture.width + 1, y + LINE + picture.height + 1)
                     pen.rectangle(box, outline=colour, width=2)
                     pen.text((x, y + LINE + side + 2), _fitted(said, side, 10), colour, _font(10))
+    # Beside the pictures only: names run across it.
     for start in starts[1:]:
-        pen.line((start - 2 * GAP, GAP, start - 2 * GAP, page.height - GAP), fill=(210, 212, 216))
+        for at in range(len(lines)):
+            y, x = top + at * height + LINE, start - 2 * GAP
+            pen.line((x, y, x, y + side), fill=(210, 212, 216))
     return page
 
 
