@@ -12,6 +12,7 @@ import argparse
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -39,13 +40,18 @@ def run(case: str) -> tuple[list[dict[str, str]], str]:
     script = case.split()[0]
     command = [sys.executable, str(HERE / f"{script}.py"), *CASES[case]]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LONGEST)
-    except subprocess.TimeoutExpired:
-        return [{"name": case, "value": "", "sign": "", "target": "", "word": f"not done in {LONGEST} s"}], ""
-    if done.returncode:
-        return [{"name": case, "value": "", "sign": "", "target": "", "word": "FAILED"}], done.stdout + done.stderr
-    return [m.groupdict() for m in map(LINE.match, done.stdout.splitlines()) if m], done.stdout
+    nothing = {"name": case, "value": "", "sign": "", "target": ""}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as running:
+        try:
+            text, _ = running.communicate(timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)  # its workers too
+            return [{**nothing, "word": f"not done in {LONGEST} s"}], ""
+    if running.returncode:
+        return [{**nothing, "word": "FAILED"}], text
+    return [m.groupdict() for m in map(LINE.match, text.splitlines()) if m], text
 
 
 def table(rows: list[tuple[str, dict[str, str]]]) -> str:
