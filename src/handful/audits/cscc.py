@@ -12,7 +12,7 @@ from handful.audits.answers import Answers, answer
 from handful.audits.context import Context, fewer, usual_tasks
 from handful.audits.drawing import across
 from handful.audits.finding import Diagnosis, Finding, Light
-from handful.data.collection import Collection
+from handful.data.collection import Collection, Part
 from handful.errors import Infeasible, Mismatch
 from handful.methods.clustering.centroid import CentroidNet
 from handful.methods.contract import Learner
@@ -131,6 +131,11 @@ def frozen_consistency(test: Rule, *, net: str = "pixels", n: int = 600, seed: i
     return consistency(method.untrained(shape), ProtoNet(net=net).untrained(shape), test, n=n, seed=seed)
 
 
+def pooled(part: Part, pool: Part) -> Part:
+    """The images of a part that a pool holds."""
+    return Part(part.collection, part.scheme, f"{part.split}[pool]", np.intersect1d(part.rows, pool.rows))
+
+
 class TrainedCSCC(Diagnosis):
     """CSCC of a collection's train and test split."""
 
@@ -167,8 +172,9 @@ class TrainedCSCC(Diagnosis):
                     "the training classes are not apart from the test classes; training would tell nothing"
                 )
             own = context.whole_part.split == "test"
-            test = context.view.like(context.part if own else fewer(test, len(context.part), context.seed))
-            apart = context.train if own else None
+            # Only images of the pool where it holds both splits: others would have to be embedded beyond the budget.
+            test = context.view.like(context.part if own else pooled(test, context.part))
+            apart = context.train if own else pooled(train, context.part)
             train = context.view.like(fewer(train, len(context.part) // 2, context.seed) if apart is None else apart)
         asked = usual_tasks(test)
         return usual_tasks(train, asked.shots, 5), asked
