@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 from scipy.io import savemat
 
+from handful.data.importers import Item
 from handful.data.importers.pairs.czsl import MitStates, UtZappos
 from handful.data.importers.pairs.hico import Hico
 from handful.data.importers.pairs.imsitu import ImSitu
@@ -145,7 +146,7 @@ def hico(
     """anno.mat and images; ``images`` is {part: [(name, positive interactions)]}."""
     struct = np.zeros(len(actions), dtype=[("nname", object), ("vname", object), ("vname_ing", object)])
     for i, (verb, noun) in enumerate(actions):
-        struct[i] = (noun, verb, verb + "ing")
+        struct[i] = (noun, verb, verb.removesuffix("e") + "ing")
     facts = {"list_action": struct.reshape(-1, 1)}
     for part in ("train", "test"):
         own = images.get(part, [])
@@ -322,23 +323,29 @@ def test_which_split_keeps_a_shared_primitive_is_an_option(tmp_path):
         RlclAttr(keep="all").read(source)
 
 
+def _items(*facts):
+    return [Item(f"{p}.jpg", {"action": a, "object": f"thing of {p}"}, {"rlcl": p}) for p, a in facts]
+
+
 def test_rlcl_act_from_its_three_sources(tmp_path):
     actions = tuple((v, n) for v in ("ride", "feed", "wash") for n in ("horse", "bus", "cat"))
     images = {"train": [(f"{i}_{k}.jpg", [i]) for i in range(9) for k in range(10)]}
     hico(tmp_path / "hico", images, actions)
-    verbs = [(v, n) for v in ("eating", "holding", "ride") for n in ("pizza", "kite", "bat")]
+    verbs = [(v, n) for v in ("eating", "holding", "Riding") for n in ("pizza", "kite", "bat")]
     relations = [(100 * i + k, [relation(v, n, 20)]) for i, (v, n) in enumerate(verbs) for k in range(10)]
     genome(tmp_path / "visual_genome", relations)
-    imsitu(tmp_path / "imsitu", [("train", f"riding_{k}.jpg", "riding", ["n2"] * 3) for k in range(12)])
+    imsitu(tmp_path / "imsitu", [("train", f"riding_{k}.jpg", "riding", ["n2"] * 3) for k in range(40)])
     listing = RlclAct().read(open_source(tmp_path))
     parts = {
         p: {(i.columns["action"], i.columns["object"]) for i in listing.items if i.splits["rlcl"] == p}
         for p in ("train", "valid", "test")
     }
-    # "ride" has 30 images on both sides: a tie goes to valid before train.
-    assert parts["train"] == {(v, n) for v in ("feed", "wash") for n in ("horse", "bus", "cat")}
-    assert parts["valid"] == set(verbs)
+    # HICO's "ride" is imSitu's "riding": 30 images in train, 30 in valid, 40 in test, which keeps it.
+    assert parts["train"] == {(v, n) for v in ("feeding", "washing") for n in ("horse", "bus", "cat")}
+    assert parts["valid"] == {(v, n) for v, n in verbs if v != "Riding"}
     assert parts["test"] == {("riding", "donkey")}
+    tie = RlclAct(least=1).filter(_items(("train", "ride"), ("valid", "ride")))[0]
+    assert {i.splits["rlcl"] for i in tie} == {"valid"}  # valid before train
     with pytest.raises(BadInput, match="has no folder cgqa"):
         RlclAttr().read(open_source(tmp_path))
 

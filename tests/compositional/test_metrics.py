@@ -85,3 +85,10 @@ def test_the_ratio_is_of_the_mean_rates():
     assert PairAccuracy().reduce(frame, "confusion").value == pytest.approx(0.7 / 0.25)
     frame = pl.DataFrame({"u_to_s": [1.0, 0.4], "u_to_u": [0.0, 0.0]})
     assert PairAccuracy().reduce(frame, "confusion").value == float("inf")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_repeat_with_an_infinite_ratio_has_no_interval():
+    frame = pl.DataFrame({"repeat": [0, 0, 1, 1], "u_to_s": [1.0, 1.0, 0.4, 0.5], "u_to_u": [0.0, 0.0, 0.5, 0.5]})
+    found = PairAccuracy().reduce(frame, "confusion")
+    assert found.value == pytest.approx(2.9) and np.isnan(found.half)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from handful.data.collection import Collection
 from handful.errors import BadInput, Infeasible
 from handful.tasks.make import make_rule
 from handful.tasks.pairs import Pairs, references
@@ -150,7 +152,7 @@ def test_too_small_pairs_are_never_drawn():
     ("cells", "options", "said"),
     [
         (full(4, 9), {}, "at most 4 of them share no primitive"),
-        (full(6, 6), {"shots": 10}, "0 pairs with the 10 \\+ 5 images"),
+        (full(6, 6), {"shots": 10}, "0 pairs with the 10 \\+ 5 images.*need 5: lower shots \\+ queries \\(the largest"),
         ([(i, i) for i in range(8)], {}, "found at most 0 others"),
         ([(i, i) for i in range(8)] + [(0, 1)], {}, "found at most 1 others"),
         ([(i, i) for i in range(9)] + [(0, 1), (1, 0)], {"total": 10, "seen": 6}, "5 are needed"),
@@ -165,7 +167,17 @@ def test_what_cannot_be_served_is_said(cells, options, said):
 
 
 def test_wrong_options_are_refused(part):
-    for options in ({"primitives": 1}, {"total": 9}, {"total": 9, "seen": 9}, {"total": 30, "seen": 9}, {"shots": 0}):
+    for options in (
+        {"primitives": 1},
+        {"primitives": 3.0},
+        {"total": 9},
+        {"total": 9, "seen": 9},
+        {"total": 30, "seen": 9},
+        {"total": 12.5, "seen": 8},
+        {"shots": 0},
+        {"shots": True},
+        {"words": 3},
+    ):
         with pytest.raises(BadInput):
             Pairs(part, **options)
     with pytest.raises(BadInput, match="no option 'primitive'; did you mean primitives"):
@@ -195,6 +207,39 @@ def test_descriptions_are_the_names_vectors(part, tmp_path):
     rule = Pairs(part, words=str(path), unnamed="drop")
     rule.check()
     assert all(names[0] not in e.names[0] + e.names[1] for e in rule.draw_block(0, 0, 200))
+
+
+def test_names_with_dots_are_described_by_their_words(tmp_path):
+    """UT-Zappos writes "Faux.Leather"."""
+    collection = grid(full(5, 5), each=12, size=1)
+    dotted = collection.table.with_columns(tone=collection.table["tone"].str.replace("t", "Faux.T"))
+    part = Collection(collection.card, dotted, np.zeros((len(dotted), 1, 1, 3), dtype=np.uint8)).test
+    words = {"faux": 100.0} | {f"{x}{i:02d}": float(i) for x in "to" for i in range(5)}
+    (tmp_path / "v.txt").write_text("".join(f"{w} {v} 0\n" for w, v in words.items()))
+    rule = Pairs(part, words=str(tmp_path / "v.txt"))
+    rule.check()
+    episode = rule.draw(0, 0)
+    wanted = [(100 + int(name[-2:])) / 2 for name in episode.names[0]]
+    np.testing.assert_allclose(episode.descriptions[0][:, 0], wanted)
+
+
+def test_vectors_that_cannot_be_read_are_refused_in_a_sentence(part, tmp_path):
+    packed = gzip.compress(b"".join(b"word%d %d %d\n" % (i, i, i * i) for i in range(200)))
+    (tmp_path / "v.txt.gz").write_bytes(packed[:30] + bytes(9) + packed[39:])
+    (tmp_path / "v.bin").write_bytes(b"99999999999 300\nword ")
+    for path in (tmp_path, tmp_path / "v.txt.gz", tmp_path / "v.bin"):
+        with pytest.raises(BadInput, match="cannot be read as word vectors"):
+            Pairs(part, words=str(path)).check()
+
+
+def test_dropped_names_are_said_when_too_few_pairs_are_left(part, tmp_path):
+    (tmp_path / "v.txt").write_text("t00 1 2\no00 3 4\n")
+    with pytest.raises(Infeasible, match="with word vectors of both primitives"):
+        Pairs(part, words=str(tmp_path / "v.txt"), unnamed="drop").check()
+
+
+def test_an_empty_block_is_empty(part):
+    assert Pairs(part).draw_block(0, 5, 5) == []
 
 
 def test_references_count_seen_pairs_a_primitive():

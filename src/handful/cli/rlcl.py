@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from handful.cli.options import Json, parse_settings
+from handful.cli.options import Json, emit, parse_settings
 from handful.errors import BadInput, Infeasible, nearest
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -28,7 +28,7 @@ def build(
     target: Annotated[Path, typer.Argument(help="Folder for the packed collection.")],
     size: Annotated[int, typer.Option("--size", help="Side of the images in pixels.")] = 84,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", "-s", help="Option of the builder: least, sizes, keep.")
+        list[str] | None, typer.Option("--set", "-s", help="Option of the builder: least, sizes, keep, split.")
     ] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave unreadable files out.")] = False,
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="Decoding processes.")] = None,
@@ -70,9 +70,34 @@ def stats(
     _show(opened, which, primitives, shots, [], json)
 
 
-def _show(collection: Any, which: str | None, primitives: int, shots: int, notes: list[str], as_json: bool) -> None:
-    import json
+@app.command()
+def split(
+    place: Annotated[Path, typer.Argument(help="Packed folder with two label columns.")],
+    fractions: Annotated[
+        str, typer.Option("--fractions", help="Train, valid and test shares of each column's primitives.")
+    ] = "0.5,0.25,0.25",
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the split.")] = 0,
+    scheme: Annotated[str, typer.Option("--scheme", help="Name of the scheme.")] = "primitives",
+    json: Json = False,
+) -> None:
+    """Split a pair collection so that no primitive is in two splits; images whose primitives part company are in none.
 
+    Example: handful rlcl split packed/mit-states --fractions 0.6,0.2,0.2 --seed 1
+    """
+    from handful.data.rlcl import ByPrimitive
+    from handful.data.splits import add_scheme
+
+    try:
+        train, valid, test = (float(part) for part in fractions.split(","))
+    except ValueError as error:
+        raise BadInput(f"--fractions takes three numbers such as 0.5,0.25,0.25, not {fractions}") from error
+    collection = add_scheme(place, ByPrimitive(scheme=scheme, train=train, valid=valid, test=test, seed=seed))
+    out = (collection.table[scheme] == "").sum()
+    note = f"{out} of {len(collection)} images have their primitives in two splits and are in none"
+    _show(collection, None, 5, 5, [note], json)
+
+
+def _show(collection: Any, which: str | None, primitives: int, shots: int, notes: list[str], as_json: bool) -> None:
     from handful.data.rlcl import statistics
     from handful.tasks.pairs import Pairs, references
 
@@ -88,8 +113,7 @@ def _show(collection: Any, which: str | None, primitives: int, shots: int, notes
         except Infeasible as error:
             found[part] = str(error)
     if as_json:
-        facts = {"collection": collection.id, "notes": notes, "splits": table.to_dicts(), "references": found}
-        print(json.dumps(facts, indent=1))
+        emit({"collection": collection.id, "notes": notes, "splits": table.to_dicts(), "references": found})
         return
     for note in notes:
         print(note)
@@ -104,9 +128,12 @@ def _show(collection: Any, which: str | None, primitives: int, shots: int, notes
                 ("samples", "samples"),
             )
         )
-        print(
-            f"{row['split']}: {said}; {100 * row['grid']:.1f}% of the grid, {row['samples_a_pair']:.2f} samples a pair"
+        dense = (
+            f"; {100 * row['grid']:.1f}% of the grid, {row['samples_a_pair']:.2f} samples a pair"
+            if row["pairs"]
+            else ""
         )
+        print(f"{row['split']}: {said}{dense}")
     for part, value in found.items():
         if isinstance(value, str):
             print(f"{part}: no tasks: {value}")

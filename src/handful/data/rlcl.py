@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
-import numpy as np
 import polars as pl
 
-from handful.data.collection import Collection
+from handful.data.collection import Card, Collection
 from handful.data.importers import Item, Listing
 from handful.data.importers.pairs.czsl import CGqa, MitStates, UtZappos
 from handful.data.importers.pairs.hico import Hico
 from handful.data.importers.pairs.imsitu import ImSitu
 from handful.data.importers.pairs.visual_genome import VisualGenome
 from handful.data.sources import Source
+from handful.data.splits import ByFraction
 from handful.errors import BadInput
 
 SIZES = "big,giant,high,huge,large,little,long,low,medium,mid-size,narrow,short,small,tall,thick,thin,tiny,wide"
@@ -61,7 +61,8 @@ class Rlcl:
     1. pairs with fewer than ``least`` images go;
     2. attributes of size (``sizes``) go;
     3. a primitive that several splits have stays in one, by ``keep``: ``most`` is the split with most images of it,
-       a tie or a split's name goes to that split first (``test``, ``valid``, ``train``).
+       a tie or a split's name goes to that split first (``test``, ``valid``, ``train``). The sources spell in their own
+       ways: case, spaces, underscores and hyphens make no difference ("baseball_bat", "Baseball bat").
 
     Filtering by primitive removes whole pairs, so that all that stay still have ``least`` images.
     """
@@ -79,10 +80,13 @@ class Rlcl:
     def read(self, source: Source) -> Listing:
         if self.keep not in ("most", *PARTS):
             raise BadInput(f"{self.name}: keep is most, {', '.join(PARTS)}, not {self.keep!r}")
+        if self.least < 1:
+            raise BadInput(f"{self.name}: least must be at least 1, not {self.least}")
         items: list[Item] = []
         notes: list[str] = []
         for part in PARTS:
             importer, folders = self.sources[part]
+            importer = self.configured(importer)
             listing = importer.read(SubSource(source, folder := self._folder(source, folders)))
             for item in listing.items:
                 items.append(Item(f"{folder}/{item.file}", dict(item.columns), {"rlcl": part}))
@@ -95,9 +99,13 @@ class Rlcl:
             items, self.labels, ("rlcl",), licence="research use, see the sources' terms", notes=(*notes, *said)
         )
 
+    def configured(self, importer: Any) -> Any:
+        """The importer of one source with this builder's options."""
+        return importer
+
     def _folder(self, source: Source, folders: tuple[str, ...]) -> str:
         there = {PurePosixPath(n).parts[0] for n in source.names if "/" in n}
-        for folder in there:
+        for folder in sorted(there):
             if folder.lower().replace("_", "-") in folders:
                 return folder
         raise BadInput(
@@ -109,16 +117,16 @@ class Rlcl:
         """What stays, and what each filter removed."""
         notes = []
         first, second = self.labels
-        sizes = {s.strip().lower() for s in self.sizes.split(",") if s.strip()}
+        sizes = {plain(s) for s in self.sizes.split(",") if s.strip()}
         counts = Counter(_pair(i, self.labels) for i in items)
         items, note = _keep(items, [counts[_pair(i, self.labels)] >= self.least for i in items], self.labels)
         notes.append(f"fewer than {self.least} samples: {note}")
-        items, note = _keep(items, [i.columns[first].lower() not in sizes for i in items], self.labels)
+        items, note = _keep(items, [plain(i.columns[first]) not in sizes for i in items], self.labels)
         notes.append(f"size attributes: {note}")
         homes = [self._homes(items, column) for column in (first, second)]
         shared = [sum(len(parts) > 1 for parts in _parts_of(items, column).values()) for column in (first, second)]
         stays = [
-            all(home[i.columns[c].lower()] == i.splits["rlcl"] for home, c in zip(homes, (first, second), strict=True))
+            all(home[plain(i.columns[c])] == i.splits["rlcl"] for home, c in zip(homes, (first, second), strict=True))
             for i in items
         ]
         items, note = _keep(items, stays, self.labels)
@@ -137,15 +145,20 @@ class Rlcl:
         return homes
 
 
+def plain(name: str) -> str:
+    """A primitive's name as all sources would spell it."""
+    return " ".join(name.lower().replace("_", " ").replace("-", " ").split())
+
+
 def _pair(item: Item, labels: tuple[str, str]) -> tuple[str, str, str]:
     return item.splits["rlcl"], item.columns[labels[0]], item.columns[labels[1]]
 
 
 def _parts_of(items: list[Item], column: str) -> dict[str, Counter[str]]:
-    """Images of each primitive in each split; names are compared without case."""
+    """Images of each primitive in each split."""
     out: dict[str, Counter[str]] = {}
     for item in items:
-        out.setdefault(item.columns[column].lower(), Counter())[item.splits["rlcl"]] += 1
+        out.setdefault(plain(item.columns[column]), Counter())[item.splits["rlcl"]] += 1
     return out
 
 
@@ -162,7 +175,10 @@ class RlclAttr(Rlcl):
     """RLCL-ATTR, attribute-object pairs: C-GQA to train, UT-Zappos50K to validate, MIT-States to test.
 
     The source holds the folders ``cgqa``, ``ut-zap50k`` and ``mit-states`` as distributed for compositional zero-shot work.
+    ``split`` names one of their compositional splits, where a folder holds several.
     """
+
+    split: str = ""
 
     name: ClassVar[str] = "rlcl-attr"
     labels: ClassVar[tuple[str, str]] = ("attribute", "object")
@@ -172,18 +188,22 @@ class RlclAttr(Rlcl):
         "test": (MitStates(), ("mit-states",)),
     }
 
+    def configured(self, importer: Any) -> Any:
+        return replace(importer, split=self.split)
+
 
 @dataclass(frozen=True)
 class RlclAct(Rlcl):
     """RLCL-ACT, action-object pairs: HICO to train, Visual Genome (relationships) to validate, imSitu to test.
 
-    The source holds the folders ``hico``, ``visual-genome`` and ``imsitu``.
+    The source holds the folders ``hico``, ``visual-genome`` and ``imsitu``. HICO's actions go by their -ing forms, as
+    imSitu's do: "ride" in train and "riding" in test would be one primitive in two splits.
     """
 
     name: ClassVar[str] = "rlcl-act"
     labels: ClassVar[tuple[str, str]] = ("action", "object")
     sources: ClassVar[dict[str, tuple[Any, tuple[str, ...]]]] = {
-        "train": (Hico(), ("hico",)),
+        "train": (Hico(ing=True), ("hico",)),
         "valid": (VisualGenome(), ("visual-genome", "vg")),
         "test": (ImSitu(), ("imsitu",)),
     }
@@ -192,28 +212,53 @@ class RlclAct(Rlcl):
 BUILDERS: dict[str, type[Rlcl]] = {"attr": RlclAttr, "act": RlclAct}
 
 
+@dataclass(frozen=True)
+class ByPrimitive(ByFraction):
+    """Both label columns' values at random, by fractions of their number; an image is in the split that has both its
+    primitives, and in none if they are in two. For any pair collection, whose own splits would share primitives."""
+
+    scheme: str = "primitives"
+    train: float = 0.5
+    valid: float = 0.25
+    test: float = 0.25
+
+    def apply(self, card: Card, table: pl.DataFrame) -> tuple[Card, pl.DataFrame]:
+        two_labels(card)
+        halves = []
+        for column in card.labels:
+            own, half = replace(card, labels=(column,)), table.select(column)
+            halves.append(super().apply(own, half)[1][self.scheme])
+        if self.scheme in table.columns and self.scheme not in card.schemes:
+            raise BadInput(f"{card.name} has a column {self.scheme!r} that holds no splits; name the scheme otherwise")
+        both = pl.select(pl.when(halves[0] == halves[1]).then(halves[0]).otherwise(pl.lit(""))).to_series()
+        schemes = (self.scheme, *(s for s in card.schemes if s != self.scheme))
+        return replace(card, schemes=schemes), table.with_columns(both.alias(self.scheme))
+
+
+def two_labels(card: Card) -> tuple[str, str]:
+    """The two label columns of a pair collection; any other is refused."""
+    if len(card.labels) != 2:
+        raise BadInput(f"{card.name} is labelled by {', '.join(card.labels)}; a pair collection has two label columns")
+    return card.labels[0], card.labels[1]
+
+
 def statistics(collection: Collection, reported: str | None = None) -> pl.DataFrame:
-    """Table 3 for a pair collection: pairs, primitives and samples of each split, the paper's numbers beside."""
-    labels = collection.card.labels
-    if len(labels) != 2:
-        raise BadInput(f"{collection.card.name} is labelled by {', '.join(labels)}; pair statistics need two columns")
+    """Table 3 for a pair collection: pairs, primitives and samples of each split and of all, the paper's numbers beside."""
+    labels = two_labels(collection.card)
     scheme = collection.card.schemes[0] if collection.card.schemes else None
     rows: list[dict[str, Any]] = []
-    table = collection.table
-    for i, part in enumerate(PARTS):
-        own = table.filter(pl.col(scheme) == part) if scheme else table.head(0)
-        pairs = own.group_by(list(labels)).len()
-        measured = {
-            "pairs": len(pairs),
-            "first": own[labels[0]].n_unique(),
-            "second": own[labels[1]].n_unique(),
-            "samples": len(own),
-        }
-        row: dict[str, Any] = {"split": part, **measured}
-        grid = measured["first"] * measured["second"]
-        row["grid"] = measured["pairs"] / grid if grid else float("nan")
-        row["samples_a_pair"] = float(np.mean(pairs["len"].to_numpy())) if len(pairs) else float("nan")
+    for i, part in enumerate((*PARTS, "all")):
+        own = collection.table
+        if part != "all":
+            own = own.filter(pl.col(scheme) == part) if scheme else own.head(0)
+        elif scheme:
+            own = own.filter(pl.col(scheme).is_in(PARTS))
+        pairs = len(own.select(labels).unique())
+        first, second = (own[column].n_unique() for column in labels)
+        row: dict[str, Any] = {"split": part, "pairs": pairs, "first": first, "second": second, "samples": len(own)}
+        row["grid"] = pairs / (first * second) if pairs else None
+        row["samples_a_pair"] = len(own) / pairs if pairs else None
         if reported:
-            row |= {f"reported_{k}": v[i] for k, v in TABLE3[reported].items()}
+            row |= {f"reported_{k}": (*v, sum(v))[i] for k, v in TABLE3[reported].items()}
         rows.append(row)
-    return pl.DataFrame(rows)
+    return pl.DataFrame(rows, infer_schema_length=None)

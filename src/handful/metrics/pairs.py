@@ -33,7 +33,7 @@ class PairAccuracy(Metric):
     Notes
     -----
     With several repeats (random experiments) the interval is Student's t over them, otherwise over tasks; that of a
-    derived column comes from the delete-one jackknife. A task's own ``hm`` is kept for paired comparison only.
+    derived column comes from the delete-one jackknife. There is none where a repeat's ratio is infinite. A task's own ``hm`` is kept for paired comparison only.
     """
 
     name: ClassVar[str] = "pairs"
@@ -52,9 +52,9 @@ class PairAccuracy(Metric):
         values = frame.select(parts).cast(pl.Float64).to_numpy()
         if len(kinds) > 1:
             each = np.asarray([_of_means(column, np.nanmean(values[repeats == k], 0)) for k in kinds])
-            over = mean_interval(each, over="repeats")
+            half = mean_interval(each, over="repeats").half if np.isfinite(each).all() else float("nan")
             value = _of_means(column, np.nanmean(values, 0))
-            return Estimate(value, value - over.half, value + over.half, "repeats", len(kinds))
+            return Estimate(value, value - half, value + half, "repeats", len(kinds))
         if column not in DERIVED:
             return mean_interval(values[:, 0])
         return jackknife(column, values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -40,7 +41,7 @@ class Pairs(Rule):
     total, seen
         Fix the number of pairs of a task and how many of them are seen (Figure 3, right); 0 leaves both to step 2.
     words
-        A file of word vectors (GloVe .txt, word2vec .bin); given, tasks show one description a primitive.
+        A file of word vectors (GloVe .txt, word2vec .bin, perhaps .gz); given, tasks show one description a primitive.
     unnamed
         What becomes of pairs with a primitive that has no vector: ``refuse`` the part, or ``drop`` them.
     """
@@ -58,9 +59,11 @@ class Pairs(Rule):
     metrics: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def __post_init__(self) -> None:
-        for what, least in (("primitives", 2), ("shots", 1), ("queries", 1)):
-            if not isinstance(getattr(self, what), (int, np.integer)) or getattr(self, what) < least:
-                raise BadInput(f"{what} must be a whole number of at least {least}, not {getattr(self, what)!r}")
+        for what, least in (("primitives", 2), ("shots", 1), ("queries", 1), ("total", 0), ("seen", 0)):
+            value = getattr(self, what)
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+                raise BadInput(f"{what} must be a whole number of at least {least}, not {value!r}")
+            object.__setattr__(self, what, int(value))
         if bool(self.total) != bool(self.seen):
             raise BadInput("total and seen go together: give both numbers of pairs, or neither")
         if self.total and not self.primitives <= self.seen < self.total <= self.primitives**2:
@@ -70,6 +73,8 @@ class Pairs(Rule):
             )
         if self.unnamed not in ("refuse", "drop"):
             raise BadInput(f"unnamed is refuse or drop, not {self.unnamed!r}")
+        if not isinstance(self.words, (str, Path)):
+            raise BadInput(f"words must be a file of word vectors, not {self.words!r}")
         if self.words:
             object.__setattr__(self, "shows", frozenset({"images", "labels", "descriptions"}))
 
@@ -101,29 +106,32 @@ class Pairs(Rule):
         enough = grid.members.sizes >= self.shots + self.queries
         if self.words and self.unnamed == "drop":
             for axis in range(2):
-                enough &= _vectors(self.words).known(grid.names[axis])[grid.pairs[:, axis]]
+                vectors = _vectors(self.words)
+                enough &= vectors.known(_spoken(vectors, grid.names[axis]))[grid.pairs[:, axis]]
         return np.flatnonzero(enough)
 
     def check(self) -> None:
         grid, usable, n = self.grid, self.usable(), self.primitives
-        need = f"{self.shots} + {self.queries} images"
         matched = grid.matching(usable)
         if matched < n:
-            largest = np.sort(grid.members.sizes)[::-1]
+            named = " and with word vectors of both primitives" if self.words and self.unnamed == "drop" else ""
+            largest = np.sort(grid.members.sizes)[::-1][: min(n, 5)]
+            fewer = f"lower primitives to {matched}, or shots + queries" if matched > 1 else "lower shots + queries"
             raise Infeasible(
-                f"{self.part.id} has {len(usable)} pairs with the {need} a task needs, and at most {matched} of them share no "
-                f"primitive; tasks of {n} primitives a side need {n}: lower primitives to {max(matched, 1)}, or shots + queries "
-                f"(the largest pairs have {', '.join(map(str, largest[:n]))} images)"
+                f"{self.part.id} has {len(usable)} pairs with the {self.shots} + {self.queries} images a task needs{named}, and "
+                f"at most {matched} of them share no primitive; tasks of {n} primitives a side need {n}: {fewer} "
+                f"(the largest pairs have {', '.join(map(str, largest))} images), or add pairs"
             )
         self._draw(0, np.arange(1), np.asarray(usable))
         if self.words and self.unnamed == "refuse":
-            for axis in range(2):
-                _vectors(self.words).of(grid.names[axis])
+            _descriptions(self)
 
     def draw_block(self, seed: int, start: int, stop: int) -> list[Episode]:
         usable = self.usable()
         if not len(usable):
             self.check()
+        if start >= stop:
+            return []
         numbers = np.arange(start, stop)
         first, second, status = self._draw(seed, numbers, usable)
         return self._episodes(seed, numbers, first, second, status)
@@ -322,7 +330,10 @@ def references(rule: Pairs, n: int = 1000, seed: int = 0) -> dict[str, float]:
 
 @lru_cache(maxsize=4)
 def _read_vectors(path: str, stamp: tuple[int, int]) -> WordVectors:
-    return WordVectors.open(path)
+    try:
+        return WordVectors.open(path)
+    except (OSError, MemoryError, zlib.error) as error:
+        raise BadInput(f"{path} cannot be read as word vectors ({error}); give GloVe .txt or word2vec .bin") from error
 
 
 def _vectors(path: str) -> WordVectors:
@@ -332,13 +343,18 @@ def _vectors(path: str) -> WordVectors:
     return _read_vectors(str(path), stamp)
 
 
+def _spoken(vectors: WordVectors, names: list[str]) -> list[str]:
+    """Names as word vectors may know them: UT-Zappos writes "Faux.Leather"."""
+    return [n if vectors.vector(n) is not None else n.replace(".", " ") for n in names]
+
+
 def _descriptions(rule: Pairs) -> tuple[np.ndarray, np.ndarray]:
     """Vectors of all primitives of a rule's part, one matrix an axis; zeros for dropped ones, which are never drawn."""
     vectors, kept = _vectors(rule.words), rule.part.__dict__.setdefault("_words", {})
     key = (vectors.id, rule.unnamed)
     if key not in kept:
         out = []
-        for names in rule.grid.names:
+        for names in (_spoken(vectors, axis) for axis in rule.grid.names):
             known = vectors.known(names) if rule.unnamed == "drop" else np.ones(len(names), dtype=bool)
             matrix = np.zeros((len(names), vectors.dim), dtype=np.float32)
             matrix[known] = vectors.of([n for n, k in zip(names, known, strict=True) if k])

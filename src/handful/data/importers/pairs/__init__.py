@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from handful.data.sources import Source
@@ -23,14 +24,58 @@ def one_named(source: Source, *endings: str) -> str:
     return found[0]
 
 
-def read_json(source: Source, name: str) -> Any:
-    """A JSON file; one that cannot be read is refused with its line."""
+def read_object(source: Source, name: str) -> dict[str, Any]:
+    """A JSON file that holds one object; one that cannot be read is refused with its line."""
     try:
-        return json.loads(source.text(name))
+        facts = json.loads(source.text(name))
     except json.JSONDecodeError as error:
-        raise BadInput(
-            f"{source.where(name)}, line {error.lineno} is not JSON ({error.msg}); fetch the file again"
-        ) from error
+        raise _not_json(source, name, error.lineno, error.msg) from error
+    if not isinstance(facts, dict):
+        raise BadInput(f"{source.where(name)} holds no JSON object; fetch the file again")
+    return facts
+
+
+def read_records(source: Source, name: str) -> Iterator[dict[str, Any]]:
+    """The objects of a JSON list, one at a time: all of Visual Genome at once would take many times its text's memory."""
+    text, decoder = _text(source, name), json.JSONDecoder()
+
+    def after_blanks(at: int) -> int:
+        while at < len(text) and text[at].isspace():
+            at += 1
+        return at
+
+    at = after_blanks(0)
+    if text[at : at + 1] != "[":
+        raise BadInput(f"{source.where(name)} holds no JSON list; fetch the file again")
+    at = after_blanks(at + 1)
+    while text[at : at + 1] != "]":
+        try:
+            record, at = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            raise _not_json(source, name, error.lineno, error.msg) from error
+        if not isinstance(record, dict):
+            raise BadInput(f"{source.where(name)} holds {str(record)[:40]!r} among its records; fetch the file again")
+        yield record
+        at = after_blanks(at)
+        if text[at : at + 1] == ",":
+            at = after_blanks(at + 1)
+        elif text[at : at + 1] != "]":
+            raise _not_json(source, name, text.count("\n", 0, at) + 1, "the list is not closed")
+
+
+def _text(source: Source, name: str) -> str:
+    """A text file of any length: a source refuses very long files for fear of bombs in zips, and Visual Genome's are such."""
+    file = source.path / name
+    if not file.is_file():
+        return source.text(name)
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{source.where(name)} is not UTF-8 text (byte {error.start}); fetch the file again") from error
+
+
+def _not_json(source: Source, name: str, line: int, why: str) -> BadInput:
+    return BadInput(f"{source.where(name)}, line {line} is not JSON ({why}); fetch the file again")
 
 
 class ImageNames:

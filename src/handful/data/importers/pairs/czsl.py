@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import pickle
-import zipfile
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
@@ -14,7 +12,7 @@ from handful.data.importers.pairs import ImageNames, shallowest
 from handful.data.sources import Source
 from handful.errors import BadInput, nearest
 
-SETS = {"train": "train", "val": "valid", "test": "test"}
+SETS = {"train": "train", "val": "valid", "valid": "valid", "test": "test"}
 
 
 @dataclass(frozen=True)
@@ -22,9 +20,10 @@ class SplitPairs:
     """Images, ``SPLIT/{train,val,test}_pairs.txt`` (a line "attribute object" a pair) and ``metadata_SPLIT.t7``.
 
     The metadata (a torch file: a list of records with image, attr, obj, set) say what each image is; entries without an
-    attribute or set ("NA") are left out, as the public loaders do. Without metadata, images are taken from folders named
-    "attribute object" or "attribute_object", and their pairs' split from the text files; a pair listed in several is then
-    counted to train, since only the metadata know which of its images are held out.
+    attribute or set ("NA") are left out, as the public loaders do. An image that is recorded again is kept once, and left
+    out if its records differ in the pair: a task could show it with one label and ask for the other. Without metadata,
+    images are taken from folders named "attribute object" or "attribute_object", and their pairs' split from the text
+    files; a pair listed in several is then counted to train, since only the metadata know which of its images are held out.
 
     Columns ``attribute`` and ``object``; the source's own splits are the scheme ``czsl``. Those share primitives between
     train and test: use `RlclAttr` for disjoint ones.
@@ -81,7 +80,7 @@ class SplitPairs:
         where = source.where(found[0])
         try:
             records = torch.load(io.BytesIO(source.read(found[0])), weights_only=True)
-        except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, zipfile.BadZipFile) as error:
+        except Exception as error:  # a damaged file ends in whatever its bytes lead the reader to
             raise BadInput(f"{where} is not a torch file of plain values; fetch it again") from error
         if not isinstance(records, list) or not all(isinstance(r, dict) for r in records):
             raise BadInput(f"{where} is not a list of records (image, attr, obj, set); fetch it again")
@@ -93,7 +92,8 @@ class SplitPairs:
     def _from_records(
         self, source: Source, records: list[dict[str, Any]], pairs: dict[tuple[str, str], str]
     ) -> tuple[list[Item], list[str]]:
-        images, items = ImageNames(source), []
+        images = ImageNames(source)
+        found: dict[str, list[Item]] = {}
         unlabelled = foreign = 0
         lost: list[str] = []
         for record in records:
@@ -110,23 +110,29 @@ class SplitPairs:
             if file is None:
                 lost.append(names[0])
                 continue
-            items.append(Item(file, {"attribute": attribute, "object": thing}, {"czsl": SETS[part]}))
+            item = Item(file, {"attribute": attribute, "object": thing}, {"czsl": SETS[part]})
+            found.setdefault(file, []).append(item)
+        items = [own[0] for own in found.values() if all(i.columns == own[0].columns for i in own)]
         notes = []
         if unlabelled:
             notes.append(f"{unlabelled} records without attribute, object or set (NA) were left out")
         if foreign:
             notes.append(f"{foreign} records whose pair is in none of the pair lists were left out")
+        if len(found) > len(items):
+            notes.append(f"{len(found) - len(items)} images that are recorded with several pairs were left out")
         if lost:
-            if not items:
+            if not found:
                 raise BadInput(f"{source.path}: none of the metadata's images is there, first {lost[0]}")
             notes.append(f"{len(lost)} images of the metadata are missing, first {lost[0]}")
         return items, notes
 
     def _from_folders(self, source: Source, pairs: dict[tuple[str, str], str]) -> tuple[list[Item], list[str]]:
         spelt = {f"{a}{between}{b}": (a, b) for a, b in pairs for between in (" ", "_")}
+        any_case = {name.lower(): pair for name, pair in spelt.items()}
         items, other = [], 0
         for file in source.images:
-            pair = spelt.get(PurePosixPath(file).parent.name)
+            folder = PurePosixPath(file).parent.name
+            pair = spelt.get(folder) or any_case.get(folder.lower())
             if pair is None:
                 other += 1
                 continue
@@ -143,7 +149,7 @@ def read_pairs(source: Source, folder: str) -> dict[tuple[str, str], str]:
     for part, split in SETS.items():
         name = f"{folder}/{part}_pairs.txt".removeprefix("./")
         if name not in source.names:
-            if part == "val":
+            if split == "valid":
                 continue
             raise BadInput(f"{source.where(name)} is missing; give the whole split folder")
         for number, line in enumerate(source.text(name).splitlines(), start=1):

@@ -30,10 +30,13 @@ class Hico:
         choice) or ``first`` in the order of the 600.
     none
         Keep the interactions "no_interaction".
+    ing
+        Name actions by the file's -ing forms ("riding"), as imSitu and most of Visual Genome do.
     """
 
     several: str = "skip"
     none: bool = False
+    ing: bool = False
 
     name: ClassVar[str] = "hico"
     size: ClassVar[int] = 84
@@ -46,7 +49,10 @@ class Hico:
         file = one_named(source, "anno.mat")
         annotation = _mat(source, file)
         try:
-            actions = [(str(a.vname), str(a.nname)) for a in np.atleast_1d(annotation["list_action"])]
+            actions = [
+                (str(a.vname), str(a.vname_ing if self.ing else a.vname), str(a.nname))
+                for a in np.atleast_1d(annotation["list_action"])
+            ]
             halves = {
                 part: (
                     [str(n) for n in np.atleast_1d(annotation[f"list_{part}"])],
@@ -57,7 +63,13 @@ class Hico:
             }
         except (KeyError, AttributeError) as error:
             raise BadInput(f"{source.where(file)} lacks {error}; give HICO's own anno.mat") from error
-        kept = [self.none or verb != "no_interaction" for verb, _ in actions]
+        for part, (names, marks) in halves.items():
+            if marks.size != len(actions) * len(names):
+                raise BadInput(
+                    f"{source.where(file)}: anno_{part} has shape {marks.shape} for {len(actions)} interactions and "
+                    f"{len(names)} images; give HICO's own anno.mat"
+                )
+        kept = [self.none or verb != "no_interaction" for verb, _, _ in actions]
         images, items = ImageNames(source), []
         bare = several = lost = 0
         for part, (names, marks) in halves.items():
@@ -75,7 +87,7 @@ class Hico:
                 if path is None:
                     lost += 1
                     continue
-                action, thing = actions[int(found[0])]
+                _, action, thing = actions[int(found[0])]
                 items.append(Item(path, {"action": action, "object": thing}, {"hico": part}))
         notes = []
         if bare:
@@ -92,5 +104,5 @@ def _mat(source: Source, file: str) -> dict[str, Any]:
 
     try:
         return loadmat(io.BytesIO(source.read(file)), squeeze_me=True, struct_as_record=False)  # type: ignore[arg-type]
-    except (ValueError, NotImplementedError, TypeError, OSError) as error:
+    except Exception as error:  # a damaged file ends in whatever its bytes lead the reader to
         raise BadInput(f"{source.where(file)} is not a MATLAB 5-7 file ({error}); fetch it again") from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from handful.data.importers import Item, Listing, images_or_refuse
-from handful.data.importers.pairs import ImageNames, one_named, read_json
+from handful.data.importers.pairs import ImageNames, one_named, read_object, shallowest
 from handful.data.sources import Source
 from handful.errors import BadInput
 
@@ -38,17 +38,17 @@ class ImSitu:
     def read(self, source: Source) -> Listing:
         images_or_refuse(source)
         space_file = one_named(source, "imsitu_space.json")
-        space = read_json(source, space_file)
-        if not isinstance(space, dict) or not {"nouns", "verbs"} <= space.keys():
+        space = read_object(source, space_file)
+        if not all(isinstance(space.get(key), dict) for key in ("nouns", "verbs")):
             raise BadInput(f"{source.where(space_file)} has no nouns and verbs; give imSitu's own file")
         skipped = {role.strip() for role in self.skip.split(",")}
         images, items = ImageNames(source), []
         bare = lost = 0
-        parts = [(n, split) for file, split in PARTS.items() for n in source.named(file)[:1]]
+        parts = [(n, split) for file, split in PARTS.items() for n in shallowest(source.named(file))[:1]]
         if not parts:
             raise BadInput(f"{source.path} holds none of {', '.join(PARTS)}; give imSitu's annotation files")
         for file, split in parts:
-            for image, facts in read_json(source, file).items():
+            for image, facts in read_object(source, file).items():
                 thing = self._object(facts, space, skipped, f"{source.where(file)}, {image}")
                 if not thing:
                     bare += 1
@@ -76,5 +76,9 @@ class ImSitu:
             most = Counter(nouns).most_common(1)[0][1]
             noun = next(n for n in nouns if nouns.count(n) == most)
             return str(space["nouns"][noun]["gloss"][0])
-        except (KeyError, TypeError, IndexError) as error:
-            raise BadInput(f"{where}: {error} is not in imsitu_space.json; use files of one release") from error
+        except KeyError as error:
+            raise BadInput(
+                f"{where}: {error} is not in imsitu_space.json nor in the record; use files of one release"
+            ) from error
+        except (TypeError, AttributeError, IndexError) as error:
+            raise BadInput(f"{where}: not as imSitu writes it ({error}); fetch the file again") from error

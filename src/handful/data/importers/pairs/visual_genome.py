@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from handful.data.importers import Item, Listing, images_or_refuse
-from handful.data.importers.pairs import ImageNames, one_named, read_json
+from handful.data.importers.pairs import ImageNames, one_named, read_records
 from handful.data.sources import Source
 from handful.errors import BadInput
 
@@ -22,7 +22,7 @@ class VisualGenome:
     each image, the label of the largest bounding box only. With ``pairs=relationship`` (its action-object pairs) that is
     (predicate, object) of the relationship whose OBJECT has the largest box; with ``pairs=attribute`` (attribute, object) of
     the object with the largest box among those that have an attribute, its first attribute. Names are lower case; equal
-    boxes go to the one listed first.
+    boxes go to the one listed first; annotations without a name are passed over.
 
     Parameters
     ----------
@@ -48,13 +48,15 @@ class VisualGenome:
         file = one_named(source, file_name)
         images, items = ImageNames(source), []
         bare = lost = 0
-        for record in read_json(source, file):
+        for record in read_records(source, file):
             where = f"{source.where(file)}, image {record.get('image_id', record.get('id'))}"
             try:
                 found = list(self._labels(record))
                 number = record["image_id"] if "image_id" in record else record["id"]
-            except (KeyError, TypeError, IndexError) as error:
+            except KeyError as error:
                 raise BadInput(f"{where} lacks {error}; give Visual Genome's own file") from error
+            except (TypeError, AttributeError) as error:
+                raise BadInput(f"{where} is not as Visual Genome writes it ({error}); fetch the file again") from error
             if not found:
                 bare += 1
                 continue
@@ -74,20 +76,22 @@ class VisualGenome:
     def _labels(self, record: dict[str, Any]) -> Iterator[tuple[int, str, str]]:
         """(area, first primitive, object) of every usable annotation."""
         if self.pairs == "attribute":
-            for thing in record["attributes"]:
-                if thing.get("attributes"):
-                    yield thing["w"] * thing["h"], _clean(thing["attributes"][0]), _noun(thing)
-            return
-        for relation in record["relationships"]:
-            if self.verbs and not any(".v." in s for s in relation.get("synsets", ())):
-                continue
-            thing = relation["object"]
-            yield thing["w"] * thing["h"], _clean(relation["predicate"]), _noun(thing)
+            labelled = [(_first(thing.get("attributes")), thing) for thing in record["attributes"]]
+        else:
+            labelled = [
+                (_clean(relation["predicate"]), relation["object"])
+                for relation in record["relationships"]
+                if not self.verbs or any(".v." in str(s) for s in relation.get("synsets") or ())
+            ]
+        for first, thing in labelled:
+            noun = _first(thing["names"]) if "names" in thing else _clean(thing["name"])
+            if first and noun:
+                yield thing["w"] * thing["h"], first, noun
 
 
-def _noun(thing: dict[str, Any]) -> str:
-    return _clean(thing["names"][0] if "names" in thing else thing["name"])
+def _first(names: list[str] | None) -> str:
+    return next(filter(None, map(_clean, names or ())), "")
 
 
-def _clean(text: str) -> str:
-    return " ".join(str(text).lower().split())
+def _clean(text: str | None) -> str:
+    return " ".join(str(text or "").lower().split())
