@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from handful.errors import BadInput
-from handful.methods.causal.ifsl import IFSLMAML, IFSLMTL, IFSLSIB, IFSLMatchingNet, class_means
+from handful.methods.causal.ifsl import IFSLMAML, IFSLMTL, IFSLSIB, IFSLMatchingNet, Start, class_means
+from handful.methods.gradient.mtl import MTL
+from handful.methods.gradient.sib import SIB
 from handful.methods.metric.matchingnet import MatchingNet
 from handful.methods.schedule import Schedule
 from handful.tasks.nway import NWay
@@ -80,6 +82,21 @@ def test_one_group_without_knowledge_is_the_plain_method():
         torch.testing.assert_close(
             method.head(m, b).softmax(-1), MatchingNet().head(m, b).softmax(-1), atol=1e-5, rtol=1e-5
         )
+
+
+@pytest.mark.parametrize(("kind", "plain"), [(IFSLMAML, Start()), (IFSLMTL, MTL()), (IFSLSIB, SIB(rate=0.1))])
+def test_one_group_without_knowledge_is_the_plain_learner_on_unit_features(kind, plain):
+    options = {"rate": 0.1} if kind is IFSLSIB else {}
+    method = kind(net="conv4:filters=16", adjustment="feature", splits=1, **options)
+    m = method.untrained((32, 32, 3), 5).modules
+    part = m["parts"][0]
+    with torch.no_grad():
+        for p in part.parameters():
+            p.add_(0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(0)))
+        s, y, q = random_task(1, (64,), ways=4, shots=2)
+        unit = batch_of((torch.nn.functional.normalize(s, dim=-1), y, torch.nn.functional.normalize(q, dim=-1)))
+        got = method.head(m, batch_of((s, y, q))).softmax(-1)
+        torch.testing.assert_close(got, plain.head(part, unit).softmax(-1), atol=1e-5, rtol=1e-5)
 
 
 def test_knowledge_is_the_mean_unit_feature_of_each_class():

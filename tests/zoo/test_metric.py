@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -11,12 +13,14 @@ from handful.errors import BadInput
 from handful.methods.contract import make
 from handful.methods.metric.can import CAN, Fusion
 from handful.methods.metric.covamnet import CovaMNet
-from handful.methods.metric.deepbdc import DeepBDC, STLDeepBDC, bdc_matrix
+from handful.methods.metric.deepbdc import DeepBDC, STLDeepBDC, bdc_matrix, triangles
 from handful.methods.metric.dn4 import DN4
 from handful.methods.metric.gnn import GNN
 from handful.methods.metric.tpn import TPN
 from handful.methods.pieces.graph import Edges, GraphConvolution, nearest_edges, propagate
+from handful.methods.pieces.imagetasks import Images
 from handful.methods.pieces.local import by_class
+from handful.tasks.episode import Query, Support
 
 from .helpers import batch_of, padded_is_alone, random_task
 
@@ -90,6 +94,35 @@ def test_deepbdc_takes_the_inner_product_at_one_shot_and_the_distance_above():
             torch.testing.assert_close(method.head(m, b), method.with_options(score=same).head(m, b))
 
 
+@pytest.mark.parametrize("shots", [1, 2])
+def test_deepbdc_scores_are_numpys(shots):
+    method = DeepBDC(net="conv4:filters=4")
+    m = method.untrained((32, 32, 3)).modules
+    s, y, q = random_task(7, (4, 2, 2), ways=3, shots=shots)
+    upper = np.triu_indices(4)
+
+    def triangle(x):
+        a = np.array([[np.sqrt(((u - v) ** 2).sum() / 8 + 1e-5) for u in x] for v in x])
+        h = np.eye(4) - 0.25
+        return (h @ a @ h)[upper]
+
+    a, b = (np.stack([triangle(x.reshape(4, 4)) for x in z.double().numpy()]) for z in (s, q))
+    means = np.stack([a[y == c].mean(0) for c in range(3)])
+    want = b @ means.T if shots == 1 else -((b[:, None] - means[None]) ** 2).sum(-1)
+    with torch.no_grad():
+        assert method.head(m, batch_of((s, y, q)))[0].numpy() == pytest.approx(want, abs=1e-5)
+
+
+def test_deepbdcs_reduction_does_not_normalise_by_padding():
+    method = DeepBDC(net="conv4:filters=4", reduce=3)
+    b = batch_of(random_task(8, (4, 2, 2), ways=2, shots=1, queries=2), random_task(9, (4, 2, 2), ways=4, shots=3))
+    m = method.untrained((32, 32, 3)).modules.train()
+    with torch.no_grad():
+        s, _ = triangles(m, b)
+        torch.testing.assert_close(s[b.s_mask], m["bdc"](b.s[b.s_mask]))
+    assert not s[~b.s_mask].any()
+
+
 def test_label_propagation_is_the_limit_of_its_iteration():
     rng = np.random.default_rng(1)
     w = rng.random((6, 6))
@@ -107,6 +140,25 @@ def test_label_propagation_is_the_limit_of_its_iteration():
 def test_nearest_edges_keep_what_either_end_wants():
     w = torch.tensor([[9.0, 3.0, 1.0], [3.0, 9.0, 2.0], [1.0, 2.0, 9.0]])
     assert nearest_edges(w, 2).tolist() == [[9, 3, 0], [3, 9, 2], [0, 2, 9]]
+
+
+def test_equally_near_nodes_are_all_neighbours_whatever_their_order():
+    w = torch.full((6, 6), 0.5).fill_diagonal_(1.0)
+    assert torch.equal(nearest_edges(w, 3), w)
+
+
+def test_tpn_in_a_padded_batch_answers_as_alone_where_scores_are_large():
+    """(I - αS)⁻¹ blows rounding up a hundred times: a graph whose nodes are all near gives scores of about 20."""
+    method = TPN(net="conv4:filters=16")
+    m = method.untrained((32, 32, 3)).modules
+    with torch.no_grad():
+        for seed in range(8):
+            tasks = [random_task(seed, (16, 2, 2), ways=5, shots=shots, queries=15) for shots in (1, 5)]
+            tasks = [(0.4 * s, y, 0.4 * q) for s, y, q in tasks]
+            together = method.head(m, batch_of(*tasks))
+            for i, task in enumerate(tasks):
+                alone = method.head(m, batch_of(task))[0]
+                torch.testing.assert_close(together[i], alone, atol=2e-5, rtol=0)
 
 
 def test_tpn_is_numpys_closed_form():
@@ -163,13 +215,73 @@ def test_gnn_asks_more_ways_than_it_has_labels_for_in_groups():
 
 def test_can_attention_sums_to_one_and_follows_its_kernel():
     fusion = Fusion(4, 2, 0.5).eval()
-    correlation = torch.rand(2, 3, 5, 4, 4)
+    correlation, real = torch.rand(2, 3, 5, 4, 4), torch.ones(2, 3, 5, dtype=torch.bool)
     with torch.no_grad():
-        torch.testing.assert_close(fusion(correlation).sum(-1), torch.ones(2, 3, 5))
+        torch.testing.assert_close(fusion(correlation, real).sum(-1), torch.ones(2, 3, 5))
         fusion.up.weight.zero_()
         fusion.up.bias.fill_(4.0)
         want = torch.softmax(correlation.sum(-1) / 0.5, -1)
-        torch.testing.assert_close(fusion(correlation), want)
+        torch.testing.assert_close(fusion(correlation, real), want)
+
+
+class Maps(torch.nn.Module):
+    """Images that are their own maps."""
+
+    def maps(self, x):
+        return x
+
+
+def can_loss_by_loops(m, tasks, labels, classes, scale=7.0, temperature=0.025, balance=0.5):
+    """The paper's loss pair by pair; batch norm over the pairs that exist, in training mode."""
+    unit = lambda x: x / np.linalg.norm(x, axis=-1, keepdims=True)  # noqa: E731
+    layers = {k: v.detach().double().numpy() for k, v in m["fusion"].named_parameters()}
+    places = lambda x: x.double().numpy().reshape(*x.shape[:2], -1).transpose(0, 2, 1)  # noqa: E731
+    pairs = {}
+    for t, (s, y, q) in enumerate(tasks):
+        means = [places(s[torch.as_tensor(y == c)]).mean(0) for c in range(y.max() + 1)]
+        pairs |= {(t, i, c): (p, x) for i, x in enumerate(places(q)) for c, p in enumerate(means)}
+
+    def weighed(own, other):
+        correlations = [unit(pairs[k][own]) @ unit(pairs[k][other]).T for k in pairs]
+        h = np.stack([r.mean(0) for r in correlations]) @ layers["down.weight"].T + layers["down.bias"]
+        h = (h - h.mean(0)) / np.sqrt(h.var(0) + 1e-5) * layers["norm.norm.weight"] + layers["norm.norm.bias"]
+        kernels = np.maximum(h, 0) @ layers["up.weight"].T + layers["up.bias"]
+        out = {}
+        for key, r, kernel in zip(pairs, correlations, kernels, strict=True):
+            e = np.exp((r * kernel).mean(1) / temperature)
+            out[key] = pairs[key][own] * (1 + e / e.sum())[:, None]
+        return out
+
+    p, x = weighed(0, 1), weighed(1, 0)
+    local, world = [], []
+    for t, (_, y, q) in enumerate(tasks):
+        for i in range(len(q)):
+            cosines = [unit(x[t, i, c]) @ unit(p[t, i, c].mean(0)) for c in range(y.max() + 1)]
+            logits = scale * np.stack(cosines, 1)
+            local += list(-np.log(np.exp(logits[:, labels[t][i]]) / np.exp(logits).sum(1)))
+            named = m["classifier"](torch.tensor(x[t, i, labels[t][i]]).float()).detach().double()
+            world += (-torch.log_softmax(named, -1)[:, classes[t][i]]).tolist()
+    return balance * np.mean(local) + np.mean(world)
+
+
+def test_can_learns_from_places_and_from_the_training_classes_by_loops():
+    """Two tasks of unequal ways and queries: padding takes part in nothing, batch norm's statistics included."""
+    method = CAN(net="conv4:filters=8", ratio=2)
+    m = method.untrained((32, 32, 3), 6).modules.train()
+    m["backbone"] = Maps()
+    with torch.no_grad():
+        m["fusion"].up.weight.mul_(0.1)
+    tasks = [random_task(3, (8, 2, 2), ways=4, shots=2, queries=2), random_task(4, (8, 2, 2), ways=2, queries=5)]
+    tasks = [(s.relu() + 0.1, y, q.relu() + 0.1) for s, y, q in tasks]
+    labels, classes = [[3, 0], [1, 0, 0, 1, 1]], [[5, 2], [1, 4, 4, 1, 1]]
+    drawn = [
+        SimpleNamespace(support=Support((int(y.max()) + 1,), s.numpy(), y), query=Query(q.numpy())) for s, y, q in tasks
+    ]
+    padded = torch.tensor([row + [-2] * (5 - len(row)) for row in labels])
+    of_image = torch.tensor([c for (s, _, _), own in zip(tasks, classes, strict=True) for c in [0] * len(s) + own])
+    x = torch.cat([part for s, _, q in tasks for part in (s, q)])
+    got = method.image_loss(m, Images(drawn, x, of_image, padded, torch.Generator()))
+    assert float(got.detach()) == pytest.approx(can_loss_by_loops(m, tasks, labels, classes), abs=1e-4)
 
 
 def test_can_with_a_flat_attention_is_the_cosine_of_averages():

@@ -11,29 +11,17 @@ import torch.nn.functional as F
 
 from handful.errors import BadInput
 from handful.methods.metric.protonet import ProtoNet
-from handful.methods.pieces.imagetasks import OnImages
+from handful.methods.pieces.imagetasks import OnImages, read
 from handful.methods.pieces.jigsaw import orders, puzzles
 from handful.methods.schedule import Schedule
 from handful.methods.selfsupervised.bf3s import BF3S, BF3SCosine
 from handful.methods.selfsupervised.moco import Keys, MoCo, info_nce
-from handful.methods.selfsupervised.simclr import SimCLR, nt_xent
+from handful.methods.selfsupervised.simclr import SimCLR
 from handful.methods.selfsupervised.sla import SLA
 from handful.methods.selfsupervised.ssfsl import SSFSL
 from handful.tasks.nway import NWay
 
 from .helpers import NOISY, batch_of, padded_is_alone, random_task
-
-TASKS, BATCHES = Schedule(steps=30, tasks=2), Schedule(steps=40, batch=48)
-ALL = [
-    SimCLR(schedule=BATCHES, smallest=0.5),
-    MoCo(schedule=BATCHES, queue=128, momentum=0.99, smallest=0.5),
-    SSFSL(schedule=TASKS, task="rotation"),
-    SSFSL(schedule=TASKS, task="jigsaw"),
-    SSFSL(schedule=TASKS, task="both"),
-    BF3S(schedule=TASKS),
-    BF3SCosine(schedule=BATCHES),
-    SLA(schedule=TASKS),
-]
 
 
 @pytest.mark.parametrize("method", [SimCLR(), SimCLR(readout="logistic"), MoCo(), SSFSL(), BF3SCosine()], ids=str)
@@ -41,17 +29,22 @@ def test_padding_changes_no_answer(method):
     padded_is_alone(method)
 
 
-def test_nt_xent_is_the_loop_of_the_paper():
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(4, 6)), rng.normal(size=(4, 6))
-    z = np.concatenate([a, b])
+def test_simclr_asks_each_view_for_its_partner(monkeypatch):
+    """Views as they come, one after the other: the paper's loop over what head and backbone make of them."""
+    method = SimCLR(net="conv4:filters=4", out=3)
+    m = method.untrained((16, 16, 3)).modules
+    views = torch.rand(2, 4, 3, 16, 16)
+    given = iter(views)
+    monkeypatch.setattr("handful.methods.selfsupervised.simclr.random_view", lambda x, smallest: next(given))
+    with torch.no_grad():
+        got = float(method.batch_loss(m, torch.zeros(4, 3, 16, 16), torch.zeros(4)))
+        z = m["project"](m["backbone"](views.flatten(0, 1))).double().numpy()
     z = z / np.linalg.norm(z, axis=1, keepdims=True)
     losses = []
     for i in range(8):
-        j = (i + 4) % 8
         others = [math.exp(z[i] @ z[k] / 0.5) for k in range(8) if k != i]
-        losses.append(-math.log(math.exp(z[i] @ z[j] / 0.5) / sum(others)))
-    assert float(nt_xent(torch.tensor(a), torch.tensor(b), 0.5)) == pytest.approx(np.mean(losses), abs=1e-9)
+        losses.append(-math.log(math.exp(z[i] @ z[(i + 4) % 8] / 0.5) / sum(others)))
+    assert got == pytest.approx(np.mean(losses), abs=1e-5)
 
 
 def test_info_nce_by_hand():
@@ -116,6 +109,70 @@ def test_ssfsl_without_weight_is_protonet():
     for name, value in plain.items():
         if "running" not in name and "batches" not in name:
             torch.testing.assert_close(auxiliary[name], value)
+
+
+def turned_by_hand(m, x):
+    """Cross-entropy of the turn, image by image and turn by turn, in evaluation mode."""
+    losses = []
+    for turn in range(4):
+        maps = m["backbone"].maps(torch.rot90(x, turn, (2, 3)))
+        block = m["rotation"]
+        h = block.body[3:](F.relu(block.body[:2](maps)))
+        scores = block.last(F.relu(maps + h).mean((2, 3)))
+        losses.append(-torch.log_softmax(scores, -1)[:, turn].mean())
+    return float(torch.stack(losses).mean())
+
+
+def test_bf3s_adds_the_rotation_loss_to_protonets():
+    train = NWay(NOISY.train, 3, 1, 2)
+    method = BF3S(net="conv4:filters=4", weight=2.0)
+    learner = method.untrained(train.image_shape, train.n_classes)
+    class_of = {int(r): int(c) for r, c in zip(train.part.rows, train.part.classes, strict=True)}
+    tasks = [train.read(e) for e in train.draw_block(0, 0, 2)]
+    images, m = read(learner, tasks, class_of, (), torch.Generator()), learner.modules
+    with torch.no_grad():
+        got = float(method.image_loss(m, images))
+        plain = float(ProtoNet().task_loss(m, images.batch(m["backbone"](images.x)), images.labels))
+        assert got == pytest.approx(plain + 2 * turned_by_hand(m, images.x), abs=1e-5)
+
+
+def test_bf3s_cosine_adds_it_to_a_cosine_classifier_of_learned_scale():
+    method = BF3SCosine(net="conv4:filters=4", weight=0.5)
+    m = method.untrained((16, 16, 3), 3).modules
+    x, labels = torch.rand(5, 3, 16, 16), torch.tensor([0, 2, 1, 1, 0])
+    assert m["classifier"].scale.requires_grad
+    with torch.no_grad():
+        m["classifier"].scale.fill_(4.0)
+        cosines = F.cosine_similarity(m["backbone"](x)[:, None], m["classifier"].weight[None], -1)
+        want = float(F.cross_entropy(4 * cosines, labels)) + 0.5 * turned_by_hand(m, x)
+        assert float(method.batch_loss(m, x, labels)) == pytest.approx(want, abs=1e-5)
+        s, y, q = random_task(2, (4,), ways=3, shots=2)
+        means = torch.stack([s[torch.as_tensor(y == c)].mean(0) for c in range(3)])
+        got = method.head(m, batch_of((s, y, q)))[0]
+        torch.testing.assert_close(got, 4 * F.cosine_similarity(q[:, None], means[None], -1), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("task", ["rotation", "jigsaw", "both"])
+def test_ssfsl_mixes_the_losses_by_its_weight(task):
+    train = NWay(NOISY.train, 3, 1, 2)
+    method = SSFSL(net="conv4:filters=4", task=task, weight=0.3, hidden=8)
+    learner = method.untrained(train.image_shape, train.n_classes)
+    class_of = {int(r): int(c) for r, c in zip(train.part.rows, train.part.classes, strict=True)}
+    tasks, m = [train.read(train.draw(0, 0))], learner.modules
+    images = read(learner, tasks, class_of, (), torch.Generator().manual_seed(0))
+    net = m["backbone"]
+    with torch.no_grad():
+        got = float(method.image_loss(m, images))
+        parts = []
+        if task != "jigsaw":
+            scores = [m["rotation"](net.maps(torch.rot90(images.x, k, (2, 3))).mean((2, 3))) for k in range(4)]
+            parts.append(np.mean([float(-torch.log_softmax(s, -1)[:, k].mean()) for k, s in enumerate(scores)]))
+        if task != "rotation":
+            pieces, order = puzzles(images.x, torch.Generator().manual_seed(0))
+            one = torch.cat([m["jigsaw"].each(net.maps(pieces[:, i]).mean((2, 3))) for i in range(9)], 1)
+            parts.append(float(F.cross_entropy(m["jigsaw"].all(one), order)))
+        plain = float(ProtoNet().task_loss(m, images.batch(net(images.x)), images.labels))
+    assert got == pytest.approx(0.7 * plain + 0.3 * np.mean(parts), abs=1e-4)
 
 
 def test_the_loss_on_images_is_the_loss_on_features():

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from handful.errors import BadInput
 from handful.methods.batch import Batch
-from handful.methods.finetuning.simple import Pretrained
 from handful.methods.heads import squared_distances
+from handful.methods.pieces.pretrained import Pretrained
 
 
 @dataclass(frozen=True, kw_only=True)

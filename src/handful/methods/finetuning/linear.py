@@ -8,8 +8,8 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from handful.methods.batch import Batch
-from handful.methods.finetuning.simple import Pretrained
 from handful.methods.heads import fit_linear
+from handful.methods.pieces.pretrained import Pretrained
 
 
 @dataclass(frozen=True, kw_only=True)

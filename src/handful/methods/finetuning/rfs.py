@@ -9,13 +9,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from handful.methods.batch import Batch
-from handful.methods.embedded import Embedded
 from handful.methods.pieces.logistic import fit_logistic
+from handful.methods.pieces.pretrained import Pretrained
 from handful.methods.schedule import Schedule
 
 
 @dataclass(frozen=True, kw_only=True)
-class RFS(Embedded):
+class RFS(Pretrained):
     """RFS-simple (Tian, Wang, Krishnan, Tenenbaum, Isola, "Rethinking few-shot image classification", ECCV 2020).
 
     The backbone is trained by cross-entropy over all training classes; a task gets a multinomial logistic regression
@@ -48,14 +48,6 @@ class RFS(Embedded):
     strength: float = 1.0
 
     name: ClassVar[str] = "rfs-simple"
-    trains: ClassVar = "batches"
-    learning: ClassVar[str] = "GL+TT"
-
-    def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
-        return {"classifier": nn.Linear(backbone.width, n_classes)}  # type: ignore[arg-type]
-
-    def batch_loss(self, m: nn.ModuleDict, x: Tensor, labels: Tensor) -> Tensor:
-        return F.cross_entropy(m["classifier"](m["backbone"](x).float()), labels)
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         s, q = F.normalize(b.s, dim=-1), F.normalize(b.q, dim=-1)

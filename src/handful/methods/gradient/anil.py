@@ -18,7 +18,8 @@ class ANIL(MAML):
     """ANIL (Raghu, Raghu, Bengio, Vinyals, "Rapid learning or feature reuse?", ICLR 2020).
 
     MAML whose inner loop changes the last layer alone, in training and at test: θ_last' = θ_last - α ∇L_support. The
-    outer gradient still trains the whole network through the inner steps. Defaults as MAML's here.
+    outer gradient still trains the whole network through the inner steps. Defaults as MAML's here; with Conv-4 an
+    ``inner_rate`` of 0.01 to 0.03 is wanted from 32x32 images on (0.01 and five steps on miniImageNet in the paper).
 
     Notes
     -----

@@ -19,8 +19,7 @@ class BOIL(MAML):
     Parameters
     ----------
     inner_rate, inner_steps
-        Paper and public code take one step of 0.5 with Conv-4; here MAML's defaults (five steps of 0.1), since batch
-        statistics come from the support alone.
+        Paper and public code take one step of 0.5 with Conv-4; here MAML's defaults, five steps of 0.1.
     """
 
     name: ClassVar[str] = "boil"

@@ -23,7 +23,7 @@ def _network(width: int, hidden: int, out: int) -> nn.Sequential:
 class Amortised(nn.Module):
     """From a class's mean feature to mean and log-variance of its weights and bias."""
 
-    def __init__(self, width: int, features: int):
+    def __init__(self, width: int, features: int, log_variance: float):
         super().__init__()
         self.reduce = nn.Linear(width, features)
         self.weight_mean, self.weight_spread = (
@@ -31,6 +31,8 @@ class Amortised(nn.Module):
             _network(features, features, features),
         )
         self.bias_mean, self.bias_spread = _network(features, features, 1), _network(features, features, 1)
+        for spread in (self.weight_spread, self.bias_spread):
+            nn.init.constant_(spread[-1].bias, log_variance)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,10 @@ class Versa(Embedded):
         Length of the features that the classifier acts on; 256 in paper and public code, 64 here for small networks.
     samples
         L; 10 in the public code, in training and at test (drawn from each task's own seed).
+    log_variance
+        Where the log-variances start. The public code starts them near 0, where the noise of a logit is as long as the
+        feature and drowns the means for thousands of steps (it takes 80,000 of 16 tasks); -10 here, nearly no noise, from
+        which training may raise them.
 
     Notes
     -----
@@ -57,6 +63,7 @@ class Versa(Embedded):
 
     features: int = 64
     samples: int = 10
+    log_variance: float = -10.0
 
     name: ClassVar[str] = "versa"
     trains: ClassVar = "tasks"
@@ -67,7 +74,7 @@ class Versa(Embedded):
             raise BadInput("versa: samples and features must be at least 1")
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
-        return {"amortised": Amortised(backbone.width, self.features)}  # type: ignore[arg-type]
+        return {"amortised": Amortised(backbone.width, self.features, self.log_variance)}  # type: ignore[arg-type]
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         a: Amortised = m["amortised"]  # type: ignore[assignment]

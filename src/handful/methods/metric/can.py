@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from handful.errors import BadInput
 from handful.methods.batch import Batch
+from handful.methods.pieces.graph import MaskedNorm
 from handful.methods.pieces.imagetasks import Images, OnImages
 from handful.methods.pieces.local import descriptors
 from handful.methods.pieces.masks import asked
@@ -22,14 +23,15 @@ class Fusion(nn.Module):
     def __init__(self, places: int, ratio: int, temperature: float):
         super().__init__()
         hidden = max(1, places // ratio)
-        self.down, self.norm, self.up = nn.Linear(places, hidden), nn.BatchNorm1d(hidden), nn.Linear(hidden, places)
+        self.down, self.norm, self.up = nn.Linear(places, hidden), MaskedNorm(hidden), nn.Linear(hidden, places)
         self.temperature = temperature
 
-    def forward(self, correlation: Tensor) -> Tensor:
-        """``(..., m, m')`` correlations of each place with the other map's places to attention ``(..., m)`` that sums to 1."""
-        mean = correlation.mean(-2)
-        hidden = F.relu(self.norm(self.down(mean).flatten(0, -2)))
-        kernel = self.up(hidden).view_as(mean)
+    def forward(self, correlation: Tensor, real: Tensor) -> Tensor:
+        """``(..., m, m')`` correlations of each place with the other map's places to attention ``(..., m)`` that sums to 1.
+
+        Batch norm sees the pairs of maps that are ``real`` alone.
+        """
+        kernel = self.up(F.relu(self.norm(self.down(correlation.mean(-2)), real)))
         return torch.softmax((correlation * kernel[..., None, :]).mean(-1) / self.temperature, -1)
 
 
@@ -81,9 +83,9 @@ class CAN(OnImages):
         """Class and query descriptors ``(T, Q, C, places, width)``, each weighed by what the other shows."""
         p, q = descriptors(b.prototypes()), descriptors(b.q)
         correlation = torch.einsum("tcid,tqjd->tqcij", F.normalize(p, dim=-1), F.normalize(q, dim=-1))
-        fusion = m["fusion"]
-        p = p[:, None] * (1 + fusion(correlation))[..., None]
-        q = q[:, :, None] * (1 + fusion(correlation.transpose(-1, -2)))[..., None]
+        fusion, real = m["fusion"], asked(b)[..., None] & ~b.absent[:, None]
+        p = p[:, None] * (1 + fusion(correlation, real))[..., None]
+        q = q[:, :, None] * (1 + fusion(correlation.transpose(-1, -2), real))[..., None]
         return p, q
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:

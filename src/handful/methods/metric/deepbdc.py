@@ -14,6 +14,7 @@ from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
 from handful.methods.heads import squared_distances
 from handful.methods.pieces.logistic import fit_logistic
+from handful.methods.pieces.masks import asked
 from handful.methods.schedule import Schedule
 
 
@@ -44,6 +45,15 @@ def bdc_matrix(x: Tensor, scale: Tensor | float = 1.0) -> Tensor:
     """Doubly centred Euclidean distances of the rows of ``(..., d, n)``: Â_kl - means of row and column + mean of all."""
     a = (scale * squared_distances(x, x) + 1e-5).sqrt()
     return a - a.mean(-1, keepdim=True) - a.mean(-2, keepdim=True) + a.mean((-1, -2), keepdim=True)
+
+
+def triangles(m: nn.ModuleDict, b: Batch) -> tuple[Tensor, Tensor]:
+    """Triangles of support and queries; zeros at padding, which the reduction's batch norm does not see."""
+    found = []
+    for x, here in ((b.s, b.s_mask), (b.q, asked(b))):
+        some = m["bdc"](x[here])
+        found.append(some.new_zeros(*here.shape, some.shape[-1]).index_put((here,), some))
+    return found[0], found[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +90,7 @@ class DeepBDC(Embedded):
         return {"bdc": BDC(backbone.map_shape, self.reduce)}  # type: ignore[arg-type]
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
-        s = m["bdc"](b.s.flatten(0, 1)).unflatten(0, b.s.shape[:2])
-        q = m["bdc"](b.q.flatten(0, 1)).unflatten(0, b.q.shape[:2])
+        s, q = triangles(m, b)
         means = b.prototypes(s)
         inner, distance = q @ means.transpose(1, 2), -squared_distances(q, means)
         if self.score != "auto":
@@ -118,5 +127,5 @@ class STLDeepBDC(DeepBDC):
         return F.cross_entropy(m["classifier"](m["bdc"](m["backbone"].maps(x).float())), labels)  # type: ignore[operator]
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
-        s, q = (F.normalize(m["bdc"](x.flatten(0, 1)), dim=-1).unflatten(0, x.shape[:2]) for x in (b.s, b.q))
+        s, q = (F.normalize(x, dim=-1) for x in triangles(m, b))
         return b.close(fit_logistic(b, s, q, strength=self.strength))

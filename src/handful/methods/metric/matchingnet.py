@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +31,7 @@ class MatchingNet(Embedded):
     scale: float = 10.0
 
     name: ClassVar[str] = "matchingnet"
-    trains: ClassVar = "tasks"
+    trains: ClassVar[Literal["tasks", "batches", "no"]] = "tasks"
     learning: ClassVar[str] = "LL"
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from handful.errors import BadInput
 from handful.methods.batch import Batch
-from handful.methods.embedded import Embedded
 from handful.methods.pieces.masks import asked
-from handful.methods.schedule import Schedule
+from handful.methods.pieces.precise import precise
+from handful.methods.pieces.pretrained import Pretrained
 
 
 class Navigators:
@@ -44,7 +44,7 @@ class Navigators:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PUTM(Embedded):
+class PUTM(Pretrained):
     """PUTM (Tian, Feng, Chai, Chen, Wang, Liu, Chen, "Prototypes-oriented transductive few-shot learning with conditional transport", ICCV 2023).
 
     Features are raised to a power and brought to unit length. Two navigators say where mass goes between queries x_i and
@@ -70,7 +70,6 @@ class PUTM(Embedded):
     it sees the features. Its weak pull towards equal shares in the balanced setting (weight 0.001) is left out.
     """
 
-    schedule: Schedule = field(default_factory=lambda: Schedule(steps=2000, augment=("crop", "flip", "jitter")))
     power: float = 0.6
     balance: float = 0.5
     hidden: int = 128
@@ -81,7 +80,6 @@ class PUTM(Embedded):
 
     name: ClassVar[str] = "putm"
     learning: ClassVar[str] = "LL+TT"
-    trains: ClassVar = "batches"
     transductive: ClassVar[bool] = True
     together: ClassVar[int] = 16
 
@@ -90,12 +88,6 @@ class PUTM(Embedded):
             raise BadInput(
                 "putm needs balance in [0, 1], hidden and inner_steps of at least 1 and iterations of at least 0"
             )
-
-    def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
-        return {"classifier": nn.Linear(backbone.width, n_classes)}  # type: ignore[arg-type]
-
-    def batch_loss(self, m: nn.ModuleDict, x: Tensor, labels: Tensor) -> Tensor:
-        return F.cross_entropy(m["classifier"](m["backbone"](x).float()), labels)
 
     def step_of(self, b: Batch) -> Tensor:
         """α of each task ``(T, 1, 1)``."""
@@ -110,7 +102,7 @@ class PUTM(Embedded):
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         # Adam turns a rounding error in a vanishing gradient into a whole step, so double precision is needed.
-        exact = b.s.dtype if b.s.device.type == "mps" else torch.float64
+        exact = precise(b.s)
         s, q = self.prepared(b.s.to(exact)), self.prepared(b.q.to(exact))
         here, alpha, hot = asked(b), self.step_of(b).to(exact), b.one_hot.to(exact)
         fixed, counts = hot.transpose(1, 2) @ s, hot.sum(1)

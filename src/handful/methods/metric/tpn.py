@@ -14,6 +14,7 @@ from handful.methods.embedded import Embedded
 from handful.methods.heads import squared_distances
 from handful.methods.pieces.graph import nearest_edges, propagate
 from handful.methods.pieces.masks import asked
+from handful.methods.pieces.precise import precise
 
 
 class LengthScale(nn.Module):
@@ -55,7 +56,8 @@ class TPN(Embedded):
     Notes
     -----
     Transductive: all queries of a task are answered together. d is the mean over features of squared differences, as in
-    the public code (the paper leaves the distance open); a node counts among its own neighbours, as there.
+    the public code (the paper leaves the distance open); a node counts among its own neighbours, as there. The graph and its
+    closed form are computed in double precision.
     """
 
     neighbours: int = 20
@@ -82,11 +84,13 @@ class TPN(Embedded):
     def propagated(self, b: Batch, sigma: Tensor) -> Tensor:
         """F for support and queries, ``(T, S + Q, C)``, given their length scales."""
         x, here = torch.cat([b.s, b.q], 1), torch.cat([b.s_mask, asked(b)], 1)
-        x = x.flatten(2) / (sigma + torch.finfo(x.dtype).eps)
+        # (I - αS)⁻¹ blows a rounding error up by 1 / (1 - α), and a rounded weight may change who is among the nearest.
+        given, exact = x.dtype, precise(x)
+        x = x.flatten(2).to(exact) / (sigma.to(exact) + torch.finfo(given).eps)
         weights = torch.exp(-squared_distances(x, x) / x.shape[-1] / 2)
         weights = weights * (here[:, :, None] & here[:, None, :])
-        known = torch.cat([b.one_hot, b.s.new_zeros(*b.q.shape[:2], b.C)], 1)
-        return propagate(nearest_edges(weights, self.neighbours), known, self.alpha)
+        known = torch.cat([b.one_hot, b.s.new_zeros(*b.q.shape[:2], b.C)], 1).to(exact)
+        return propagate(nearest_edges(weights, self.neighbours), known, self.alpha).to(given)
 
     def labels_of_all(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         return self.propagated(b, self.length_scales(m, b))

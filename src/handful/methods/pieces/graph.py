@@ -10,10 +10,12 @@ from torch import Tensor, nn
 
 
 def nearest_edges(weights: Tensor, k: int) -> Tensor:
-    """Keep an edge if either end has it among its k heaviest (its own included)."""
+    """Keep an edge if either end has it among its k heaviest (its own included).
+
+    Edges as heavy as the k-th are all kept, so that the order of equal ones has no say.
+    """
     k = min(k, weights.shape[-1])
-    heaviest = weights.detach().topk(k, -1, sorted=False).indices
-    kept = torch.zeros_like(weights, dtype=torch.bool).scatter_(-1, heaviest, True)
+    kept = weights >= weights.detach().topk(k, -1).values[..., -1:]
     return weights * (kept | kept.transpose(-1, -2))
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from handful.methods.batch import Batch
+from handful.methods.pieces.precise import precise
 
 
 def fit_logistic(
@@ -27,7 +28,7 @@ def fit_logistic(
     the support's size, whatever d is. Nesterov momentum, restarted for a task where it points uphill, makes it fast.
     """
     given = s.dtype
-    exact = given if s.device.type == "mps" else torch.float64
+    exact = precise(s)
     s, q, hot = s.to(exact), q.to(exact), b.one_hot.to(exact)
     mask = (b.y >= 0).to(exact)
     s = s * mask[..., None]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from handful.errors import Mismatch
-from handful.methods.embedded import Embedded, EmbeddedLearner
+from handful.methods.embedded import EmbeddedLearner
+from handful.methods.pieces.pretrained import Pretrained
 from handful.methods.schedule import Schedule
 from handful.nets.compute import Compute
 from handful.tasks.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
-class Staged(Embedded):
+class Staged(Pretrained):
     """Base of methods with two stages: cross-entropy over the training classes, then tasks.
 
     Parameters
@@ -31,17 +31,12 @@ class Staged(Embedded):
     stand still, their batch norms at the statistics they have.
     """
 
+    schedule: Schedule = field(default_factory=Schedule)
     pretrain: Schedule = field(default_factory=lambda: Schedule(steps=2000, augment=("crop", "flip", "jitter")))
 
-    trains: ClassVar = "tasks"
+    trains: ClassVar[Literal["tasks", "batches", "no"]] = "tasks"
     first: ClassVar[tuple[str, ...]] = ("backbone", "classifier")
     second: ClassVar[tuple[str, ...]] = ("backbone",)
-
-    def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
-        return {"classifier": nn.Linear(backbone.width, n_classes)}  # type: ignore[arg-type]
-
-    def batch_loss(self, m: nn.ModuleDict, x: Tensor, labels: Tensor) -> Tensor:
-        return F.cross_entropy(m["classifier"](m["backbone"](x).float()), labels)
 
     def meta_fit(
         self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from handful.errors import BadInput
 from handful.methods.pieces.views import random_view
-from handful.methods.selfsupervised.simclr import Pretrained, projector
+from handful.methods.selfsupervised.simclr import SelfSupervised, projector
 
 
 class Keys(nn.Module):
@@ -45,7 +45,7 @@ class Keys(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoCo(Pretrained):
+class MoCo(SelfSupervised):
     """MoCo (He, Fan, Wu, Xie, Girshick, "Momentum contrast for unsupervised visual representation learning", CVPR 2020).
 
     A view's query must pick the key of the image's other view out of a queue of older keys: -log exp(q·k₊/τ) / Σ_k

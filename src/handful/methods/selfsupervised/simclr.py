@@ -13,18 +13,10 @@ from handful.errors import BadInput
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
 from handful.methods.heads import cosine, squared_distances
+from handful.methods.pieces.contrast import nt_xent
 from handful.methods.pieces.logistic import fit_logistic
 from handful.methods.pieces.views import random_view
 from handful.methods.schedule import Schedule
-
-
-def nt_xent(a: Tensor, b: Tensor, temperature: float) -> Tensor:
-    """Normalised temperature-scaled cross-entropy: each of 2n views must find its partner among the other 2n - 1."""
-    z = torch.cat([a, b])
-    n = len(a)
-    logits = (cosine(z, z) / temperature).fill_diagonal_(float("-inf"))
-    partner = torch.arange(2 * n, device=z.device).roll(n)
-    return F.cross_entropy(logits, partner)
 
 
 def projector(width: int, out: int) -> nn.Sequential:
@@ -33,7 +25,7 @@ def projector(width: int, out: int) -> nn.Sequential:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pretrained(Embedded):
+class SelfSupervised(Embedded):
     """Base of self-supervised pre-training: what is done with the frozen features in a task.
 
     Parameters
@@ -58,7 +50,7 @@ class Pretrained(Embedded):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimCLR(Pretrained):
+class SimCLR(SelfSupervised):
     """SimCLR (Chen, Kornblith, Norouzi, Hinton, "A simple framework for contrastive learning of visual representations", ICML 2020).
 
     Two random views of every image pass the backbone and a two-layer head; each view must pick its partner out of all

@@ -1,9 +1,9 @@
-"""Shared by the three simple heads: pre-training by cross-entropy."""
+"""Pre-training by cross-entropy over the training classes, the start of many methods."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ class Pretrained(Embedded):
 
     schedule: Schedule = field(default_factory=lambda: Schedule(steps=2000, augment=("crop", "flip", "jitter")))
 
-    trains: ClassVar = "batches"
+    trains: ClassVar[Literal["tasks", "batches", "no"]] = "batches"
     learning: ClassVar[str] = "GL+TT"
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
