@@ -1,9 +1,12 @@
 """Each method of the zoo learns: trained briefly on a small world, it beats itself untrained on the same tasks of new classes.
 
-    python benchmarks/zoo_learns.py [METHOD ...] [--times 1] [--tasks 200]
+    python benchmarks/zoo_learns.py [METHOD ...] [--times 1] [--tasks 200] [--world 1] [--seed 0]
 
 A world of glyphs in many colours, drawing styles, sizes and places on plain ground; conv4 with 32 filters; 5-way 5-shot,
 5 queries a class. ``--times`` multiplies the steps of training. The interval is of the paired difference over tasks.
+
+Options were chosen on world 0; the results to quote are of another world, drawn with another seed (``--world``, 1 by
+default), so that the choice is not part of what they say.
 """
 
 from __future__ import annotations
@@ -46,8 +49,19 @@ def _staged(**changes: Any) -> dict[str, Any]:
     return {**_tasks(steps=10), "pretrain": PRE, **changes}
 
 
-GRAPH = {**_tasks(steps=300, tasks=3), "width": 32, "hidden": 32, "shots": 1, "ways": 3, "ink": True, "slow": True}
-SPREAD = {**TASKS, "shots": 1, "ink": True}
+GRAPH = {
+    **_tasks(steps=900, tasks=3, rate=1e-3),
+    "width": 32,
+    "hidden": 32,
+    "shots": 1,
+    "ways": 3,
+    "ink": True,
+    "slow": True,
+}
+SPREAD = {**_tasks(steps=150), "shots": 1, "ink": True}
+# A pixel's gradient of a mean loss is in inverse proportion to the number of pixels: ATA's rate of 80 for 224 x 224 here.
+ASCENT = {side: {"ascent_rate": 80.0 * (side / 224) ** 2} for side in (16, 32)}
+MILD = {"gamma": -2.0, "beta": -2.0}
 INNER = {"inner_steps": 2, "test_steps": 3, "inner_rate": 0.3}
 
 # Options of each method; ``size`` is the images' side where it is not 16, ``styles`` the number of data sets, ``ways`` and
@@ -60,7 +74,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "rfs-simple": BATCHES,
     "neg-cosine": {**BATCHES, "passes": 20},
     "skd-gen0": BATCHES,
-    "frn": {**_tasks(steps=100, optimiser="adam", weight_decay=0.0), "size": MAPS, "ink": True, "slow": True},
+    "frn": {**_tasks(steps=200, optimiser="adam", weight_decay=0.0), "size": MAPS, "ink": True, "slow": True},
     "lp-ft-fb": {**BATCHES, "probe_passes": 20, "tune_passes": 2, "task_batch": 0},
     "linear": {**BATCHES, "steps": 40},
     "cosine": {**BATCHES, "steps": 40},
@@ -105,15 +119,15 @@ METHODS: dict[str, dict[str, Any]] = {
     "bf3s-cosine": BATCHES,
     "sla": TASKS,
     "hts": TASKS,
-    "relationnet+ft": {**TASKS, "size": MAPS},
-    "gnn+ft": {**GRAPH, **_tasks(steps=900, tasks=3)},
-    "tpn+ft": {**SPREAD, **_tasks(steps=150), "size": MAPS, "slow": True},
+    "relationnet+ft": {**_tasks(steps=150), "size": MAPS},
+    "gnn+ft": {**GRAPH, **_tasks(steps=900, tasks=3, rate=2e-3)},
+    "tpn+ft": {**SPREAD, **_tasks(steps=250, rate=1e-3), "size": MAPS, "slow": True},
     "relationnet+lft": {**_tasks(steps=200), "styles": 2, "slow": True},
-    "gnn+lft": {**GRAPH, "styles": 2},
-    "tpn+lft": {**SPREAD, **_tasks(steps=40), "gamma": -2.0, "beta": -2.0, "size": MAPS, "styles": 2, "slow": True},
-    "relationnet+ata": {**TASKS, "slow": True},
-    "gnn+ata": {**GRAPH, **_tasks(steps=600, tasks=3)},
-    "tpn+ata": {**SPREAD, **_tasks(steps=100), "size": MAPS, "slow": True},
+    "gnn+lft": {**GRAPH, **_tasks(steps=350, tasks=3, rate=2e-3), **MILD, "styles": 2},
+    "tpn+lft": {**SPREAD, **_tasks(steps=120, rate=1e-3), **MILD, "size": MAPS, "styles": 2, "slow": True},
+    "relationnet+ata": {**_tasks(steps=120), **ASCENT[32], "size": MAPS, "slow": True},
+    "gnn+ata": {**GRAPH, **_tasks(steps=500, tasks=3, rate=2e-3), **ASCENT[16], "ascents": 2},
+    "tpn+ata": {**SPREAD, **_tasks(steps=100), **ASCENT[32], "size": MAPS, "slow": True},
     "relationnet+lrp": {**TASKS, "size": MAPS},
     "gnn+lrp": GRAPH,
     "tpn+lrp": {**SPREAD, "size": MAPS},
@@ -125,9 +139,9 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 @cache
-def small_world(size: int = 16, styles: int = 1, ink: bool = False) -> Collection:
+def small_world(size: int = 16, styles: int = 1, ink: bool = False, number: int = 1) -> Collection:
     fixed = ("ground", "border", "noise", *(["colour"] if ink else []))
-    return hf.world(classes=60, images=24, size=size, styles=styles, fixed=fixed)
+    return hf.world(classes=60, images=24, size=size, styles=styles, fixed=fixed, seed=number)
 
 
 @dataclass
@@ -140,12 +154,12 @@ class Gain:
     seconds: float
 
 
-def gain(name: str, tasks: int = 100, times: float = 1.0, seed: int = 0) -> Gain:
+def gain(name: str, tasks: int = 100, times: float = 1.0, seed: int = 0, number: int = 1) -> Gain:
     """Train a method briefly and ask it, and itself untrained, the same tasks of classes that training did not see."""
     options = dict(METHODS[name])
     ways, shots = options.get("ways", 5), options.pop("shots", 5)
     options.pop("slow", None)
-    world = small_world(options.pop("size", 16), options.pop("styles", 1), options.pop("ink", False))
+    world = small_world(options.pop("size", 16), options.pop("styles", 1), options.pop("ink", False), number)
     for stage in ("schedule", "pretrain"):
         if stage in options:
             options[stage] = {**options[stage], "steps": round(times * options[stage]["steps"]), "seed": seed}
@@ -160,9 +174,9 @@ def gain(name: str, tasks: int = 100, times: float = 1.0, seed: int = 0) -> Gain
     return Gain(before.estimate("accuracy"), after.estimate("accuracy"), found.difference, seconds)
 
 
-def rows(names: list[str], tasks: int, times: float) -> Iterator[dict[str, Any]]:
+def rows(names: list[str], tasks: int, times: float, seed: int, number: int) -> Iterator[dict[str, Any]]:
     for name in names:
-        found = gain(name, tasks, times)
+        found = gain(name, tasks, times, seed, number)
         yield {
             "method": name,
             "untrained": str(found.before),
@@ -178,10 +192,14 @@ def main() -> None:
     parser.add_argument("methods", nargs="*", default=list(METHODS))
     parser.add_argument("--tasks", type=int, default=200)
     parser.add_argument("--times", type=float, default=1.0)
+    parser.add_argument(
+        "--world", type=int, default=1, help="seed of the world; 0 is the one that options were chosen on"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of training")
     options = parser.parse_args()
     torch.set_num_threads(1)
     found = []
-    for row in rows(options.methods or list(METHODS), options.tasks, options.times):
+    for row in rows(options.methods or list(METHODS), options.tasks, options.times, options.seed, options.world):
         print(" | ".join(row.values()), flush=True)
         found.append(row)
     print("\n" + markdown(pl.DataFrame(found)))
