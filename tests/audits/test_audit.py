@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 
 import numpy as np
@@ -67,6 +68,21 @@ class Outline(HTMLParser):
             self.links.append(known.get("href", ""))
         if known.get("role") == "img" and tag == "div":
             self.alts.append(known.get("aria-label", ""))
+
+
+def test_files_that_cannot_be_read_are_counted_and_named(capsys, photos, tmp_path):
+    folder = tmp_path / "photos"
+    shutil.copytree(photos, folder)
+    (folder / "class 1" / "07.png").write_bytes(b"no picture at all")
+    whole = (folder / "class 2" / "02.jpg").read_bytes()
+    (folder / "class 2" / "02.jpg").write_bytes(whole[: len(whole) // 3])
+    code, out, err = call(capsys, "audit", str(folder), "--net", "pixels", "--only", "unreadable", "--json")
+    assert code == 0, err
+    (found,) = json.loads(out)["findings"]
+    assert [file for file, _ in found["details"]["unread"]] == ["class 1/07.png", "class 2/02.jpg"]
+    assert found["value"] == pytest.approx(3 / 200) and "2 further files" in found["sentence"]
+    code, _, err = call(capsys, "data", "stats", str(folder))
+    assert code == 2 and "unreadable" in err  # other commands still refuse such a folder
 
 
 def test_a_folder_of_photos_is_audited_without_further_information(capsys, photos, tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from handful.audits.answers import Answers
 from handful.audits.budget import CHANCE, REST, score_budget
 from handful.audits.shapley import shapley
-from handful.errors import BadInput
+from handful.errors import BadInput, Mismatch
 
 
 def test_shares_are_the_mean_additions_over_all_orders():
@@ -82,3 +82,45 @@ def test_a_source_as_good_as_the_method_leaves_nothing_and_none_leaves_all():
     assert alone.shares[REST].mean() == pytest.approx(method.right.mean() - 0.2)
     silent = score_budget(method, {"silent": answers(truth, np.full(1000, -1))})
     assert np.abs(silent.shares["silent"]).max() == 0
+
+
+def dense(truth, sources, ways):
+    """The worth of a set of sources with every vote written into a table of all labels."""
+    rows, table = np.arange(len(truth)), np.zeros((len(truth), ways.max()))
+    for given, task in sources:
+        told = given >= 0
+        means = [np.mean((given == truth)[told & (task == t)]) for t in np.unique(task[told])]
+        guess = np.mean([np.mean(1 / ways[told & (task == t)]) for t in np.unique(task[told])])
+        right = np.mean(means)
+        if right > guess:
+            table[rows[told], given[told]] += np.log(right * (1 - guess) / ((1 - right) * guess))
+    table[np.arange(ways.max())[None, :] >= ways[:, None]] = -np.inf
+    top = np.isclose(table, table.max(1, keepdims=True), rtol=0, atol=1e-9)
+    return top[rows, truth] / top.sum(1)
+
+
+def test_votes_are_counted_as_in_a_table_of_all_labels_with_ways_that_differ():
+    rng = np.random.default_rng(3)
+    n = 1500
+    task = np.arange(n) // 25
+    ways = rng.integers(2, 8, 60)[task]
+    truth = rng.integers(0, ways)
+    given = {}
+    for name, right, silent in (("a", 0.6, 0.0), ("b", 0.5, 0.3), ("c", 0.45, 0.9), ("d", 0.0, 0.0)):
+        x = np.where(rng.random(n) < right, truth, rng.integers(0, ways))
+        given[name] = np.where(rng.random(n) < silent, -1, x)
+    made = {k: Answers(task, np.arange(n), truth, truth, v, ways) for k, v in given.items()}
+    method = Answers(task, np.arange(n), truth, truth, truth, ways)
+    for size in range(5):
+        for some in combinations(made, size):
+            found = score_budget(method, {k: made[k] for k in some}).shares
+            np.testing.assert_allclose(
+                1 - found[REST], dense(truth, [(given[k], task) for k in some], ways), atol=1e-12
+            )
+
+
+def test_answers_to_other_tasks_are_refused():
+    truth = np.arange(50) % 5
+    method = answers(truth, truth)
+    with pytest.raises(Mismatch, match="'other'"):
+        score_budget(method, {"other": answers(truth[::-1], truth[::-1])})

@@ -297,3 +297,18 @@ def test_published_weights_can_have_the_size_they_were_trained_at():
         nets.build("resnet18:size=-1", SHAPE)
     with pytest.raises(BadInput, match="at least 0 and less than 1"):
         nets.build("wrn-28-10:drop=1.5", SHAPE)
+
+
+def test_a_residual_mlp_begins_as_the_features_and_can_leave_them():
+    net = nets.build("mlp:out=0,hidden=16", (12,))
+    x = torch.randn(5, 12, generator=torch.Generator().manual_seed(0))
+    assert net.width == 12 and torch.equal(net(x), x)
+    before = [p.clone() for p in net.parameters()]
+    for _ in range(2):  # the first step moves the last layer away from zero, the second all of them
+        net(x).square().sum().backward()
+        with torch.no_grad():
+            for p in net.parameters():
+                p -= 0.01 * p.grad
+    assert not any(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
+    with pytest.raises(BadInput, match="at least 0"):
+        nets.build("mlp:out=-1", (12,))

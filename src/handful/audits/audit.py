@@ -17,8 +17,10 @@ from handful import registry
 from handful._version import __version__
 from handful.audits.context import Context, features_of
 from handful.audits.finding import TOPICS, Diagnosis, Finding, first_clause
+from handful.audits.learners import check_method
 from handful.data.collection import Collection, Part
 from handful.errors import BadInput, HandfulError, Infeasible
+from handful.methods.contract import Learner, Method
 from handful.nets.compute import Compute
 from handful.progress import bar
 from handful.report.audit_page import Card, audit_page
@@ -223,6 +225,7 @@ def audit(
     planned: int = 600,
     split: str = "",
     rule: str | Callable[[Part], Rule] = "",
+    method: str | os.PathLike[str] | Method | Learner = "",
     compute: Compute | None = None,
 ) -> Audit:
     """Walk the registry of diagnoses over a collection.
@@ -242,6 +245,9 @@ def audit(
     split, rule
         Where tasks come from and by which rule (a name, or a function from a part to a rule): test (all, if it has fewer
         than five classes) and n-way by default.
+    method
+        Whose score the budget splits: a method's name (trained on the train split if it trains), a model folder, a method
+        or a learner. By default one that fits the tasks, on the frozen features.
     """
     if not minutes > 0:
         raise BadInput(f"the budget must be above 0 minutes, not {minutes:g}")
@@ -252,7 +258,11 @@ def audit(
     if isinstance(features, (str, os.PathLike)):
         features = features_of(features, collection)
     budget = 60 * minutes
-    context = Context(collection, net, features, seed, budget, budget, planned, split, rule, compute or Compute())
+    if method and only and "budget" not in only:
+        raise BadInput("a method is asked for its score budget; add budget to only, or leave only out")
+    context = Context(
+        collection, net, features, seed, budget, budget, planned, split, rule, compute or Compute(), method
+    )
     result = Audit(collection, seed, context.net, minutes=minutes)
     names = list(only or registry.table("diagnoses"))
     asked: dict[str, Diagnosis] = {name: registry.get("diagnoses", name)() for name in names}
@@ -270,6 +280,8 @@ def audit(
         context.whole_part  # noqa: B018  a wrong split or rule is refused before anything else
         if rule:
             context.tasks()
+        if method:
+            check_method(context)
         found = walk(context, able, result, strict=bool(only))
         result.notes = context.said
     order = list(TOPICS)

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from handful.audits.answers import Answers, answer
+from handful.audits.answers import Answers
+from handful.audits.asking import Asked, in_words, tasks_of
 from handful.audits.context import Context
-from handful.audits.context_gap import context_numbers, context_votes
-from handful.audits.cscc import unlabelled
+from handful.audits.cscc import ENOUGH
 from handful.audits.drawing import waterfall
-from handful.audits.duplicates import copy_groups
 from handful.audits.finding import Diagnosis, Finding, below
+from handful.audits.learners import Answering, answering, answers_of
+from handful.audits.readers import READERS, seen_side
 from handful.audits.shapley import shapley
-from handful.audits.shortcuts import how
-from handful.audits.similarity import ContextProbe
-from handful.errors import HandfulError
-from handful.methods.metric.nearest_centroid import NearestCentroid
+from handful.errors import HandfulError, Mismatch
 from handful.metrics.base import Estimate
-from handful.tasks.rule import Rule
+from handful.metrics.crossed import task_means
 
 CHANCE, REST = "guessing", "the remainder"
-NO_LABELS, CONTEXT, NEAREST, COPIES = "needs no labels", "the context", "the nearest class", "copies in the support"
+TRAINING, ASKING = 0.45, 0.3
+"""Shares of the diagnosis' time that training a method may take, and asking it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,10 @@ class ScoreBudget:
         """Each share for new tasks and for new classes."""
         return {name: self.answers.both(values, seed) for name, values in self.shares.items()}
 
+    def among(self, some: np.ndarray) -> dict[str, float]:
+        """Each share of the score on some of the answers alone, which add up to that score."""
+        return {name: float(task_means(v[some], self.answers.task[some]).mean()) for name, v in self.shares.items()}
+
 
 def score_budget(method: Answers, sources: dict[str, Answers], missing: dict[str, str] | None = None) -> ScoreBudget:
     """Split a method's answers among sources of less than it sees, all on the same tasks.
@@ -51,32 +56,42 @@ def score_budget(method: Answers, sources: dict[str, Answers], missing: dict[str
     remainder is what the method has beyond them all, below zero where they beat it.
     """
     ways, truth = method.ways, method.truth
-    most = int(ways.max())
-    rows = np.arange(len(truth))
-    open_ = np.arange(most)[None, :] < ways[:, None]
-    votes = {}
     for name, found in sources.items():
-        told = found.given >= 0
-        right = float(found.right[told].mean()) if told.any() else 0.0
-        guess = float((1 / ways).mean())
-        right = min(right, 1 - 1e-6)
-        weight = np.log(right * (1 - guess) / ((1 - right) * guess)) if right > guess else 0.0
-        table = np.zeros((len(truth), most))
-        table[rows[told], found.given[told]] = weight
-        votes[name] = table
+        if not all(np.array_equal(getattr(found, k), getattr(method, k)) for k in ("task", "image", "truth", "ways")):
+            raise Mismatch(f"the answers by {name!r} are to other tasks than the method's; ask both the same")
+    weights = {name: log_odds(found) for name, found in sources.items()}
 
     def worth(some: frozenset[str]) -> np.ndarray:
-        total = np.where(open_, sum((votes[s] for s in sources if s in some), np.zeros((len(truth), most))), -np.inf)
-        top = np.isclose(total, total.max(1, keepdims=True), rtol=0, atol=1e-9)
-        return top[rows, truth] / top.sum(1)
+        told = [sources[s].given for s in sources if s in some and weights[s] > 0]
+        if not told:
+            return 1 / ways
+        given, weight = np.stack(told), np.asarray([weights[s] for s in sources if s in some and weights[s] > 0])
+        # Votes for the label that each source names; a label that two sources name is counted once among the winners.
+        same = (given[:, None] == given[None]) & (given >= 0)[:, None]
+        votes = (same * weight[None, :, None]).sum(1)
+        top = (given >= 0) & (votes >= votes.max(0) - 1e-9)
+        first = ~(same & np.tri(len(told), k=-1, dtype=bool)[..., None]).any(1)
+        winners = (top & first).sum(0)
+        right = (top & first & (given == truth)).any(0)
+        return np.where(winners > 0, right / np.maximum(winners, 1), 1 / ways)
 
     shares = shapley(worth, list(sources))
     rest = method.right - worth(frozenset(sources))
     return ScoreBudget(method, {CHANCE: 1 / ways, **shares, REST: rest}, dict(missing or {}))
 
 
+def log_odds(found: Answers) -> float:
+    """How much a source's vote weighs: the log-odds of its accuracy where it tells, less those of guessing there; or nothing."""
+    told = found.given >= 0
+    if not told.any():
+        return 0.0
+    right, guess = (float(task_means(v[told], found.task[told]).mean()) for v in (found.right, 1 / found.ways))
+    right = min(right, 1 - 1e-6)
+    return float(np.log(right * (1 - guess) / ((1 - right) * guess))) if right > guess else 0.0
+
+
 class Budget(Diagnosis):
-    """One waterfall from guessing to the score of class means on frozen features."""
+    """One waterfall from guessing to the score of a method, in any setting."""
 
     name: ClassVar[str] = "budget"
     question: ClassVar[str] = "What is the score made of?"
@@ -84,87 +99,93 @@ class Budget(Diagnosis):
     cost: ClassVar[float] = 1.2
 
     def look(self, context: Context) -> list[Finding]:
-        rule, seed = context.tasks(), context.seed
-        n = unlabelled(context)[0]
-        method = answer(NearestCentroid(), rule, n, seed)
-        sources: dict[str, Answers] = {}
-        missing: dict[str, str] = {}
-        for name, source in SOURCES.items():
-            try:
-                sources[name] = source(context, rule, n)
-            except HandfulError as error:
-                missing[name] = str(error)
-        budget = score_budget(method, sources, missing)
-        parts = budget.estimates(seed)
-        total = method.both(seed=seed)[0]
+        with warnings.catch_warnings():
+            # What a rule warns of when it leaves classes out is no news to an audit, which says what it drew from.
+            warnings.simplefilter("ignore")
+            asked = tasks_of(context)
+            budget, who = measured(asked)
+        classes = asked.setting == "zero-shot"
+        # A zero-shot task is a class, so that its tasks' interval is none of its own.
+        parts = {k: (e[1], e[1]) if classes else e for k, e in budget.estimates(context.seed).items()}
+        total = budget.answers.both(seed=context.seed)[classes]
         rest, wide = parts[REST]
-        said = ", ".join(f"{name} {100 * e.value:+.1f}" for name, (e, _) in parts.items() if name not in (CHANCE, REST))
+        chance = parts[CHANCE][0].value
+        added = {name: e.value for name, (e, _) in parts.items() if name not in (CHANCE, REST)}
+        words = ", ".join(f"{name} {100 * value:+.1f}" for name, value in added.items())
         sentence = (
-            f"{100 * rest.value:.1f} of {100 * total.value:.1f} points remain for the method ({how(rule)}), guessing gives "
-            f"{100 * parts[CHANCE][0].value:.1f}, {said or 'no other source could be measured'}"
+            f"{100 * rest.value:.1f} of {100 * total.value:.1f} points remain for the method ({who.said}; {in_words(asked.rule)}), "
+            f"guessing gives {100 * chance:.1f}, {words or 'no other source could be measured'}"
         )
-        if missing:
-            sentence += "; left out: " + ", ".join(missing)
-        share = rest.value / max(total.value - method.chance, 1e-9)
-        light = "grey" if total.low <= method.chance else below(share, 0.5, 0.2)
-        details = {
+        sides = both_sides(asked, budget)
+        if sides:
+            sentence += "; " + ", ".join(f"{100 * s['score']:.1f}% on {name}" for name, s in sides.items())
+        if asked.note:
+            sentence += f"; {asked.note}"
+        if budget.missing:
+            sentence += "; left out: " + ", ".join(budget.missing)
+        share = rest.value / max(total.value - chance, 1e-9)
+        light = "grey" if who.short or total.low <= chance else below(share, 0.5, 0.2)
+        details: dict[str, Any] = {
+            "method": who.said,
+            "tasks": len(np.unique(budget.answers.task)),
             "score": total.as_dict(),
             "parts": {name: {"tasks": a.as_dict(), "classes": b.as_dict()} for name, (a, b) in parts.items()},
-            "missing": missing,
+            **({"sides": sides} if sides else {}),
+            "missing": budget.missing,
             "remaining_share": share,
         }
         return [
             Finding(
                 self.name, sentence, rest.value, rest.low, rest.high, rest.over,
-                "share of the lead over guessing that remains: green from 50%, red below 20%", light,
-                waterfall({name: e for name, (e, _) in parts.items()}, total), details, wide=wide,
+                "share of the lead over guessing that remains: green from 50%, red below 20%"
+                + (f"; not judged after fewer than {ENOUGH} training steps" if who.short else ""), light,
+                waterfall({name: e for name, (e, _) in parts.items()}, total), details, wide=None if classes else wide,
                 alt="Waterfall: " + ", ".join(f"{name} {100 * e.value:+.1f}" for name, (e, _) in parts.items())
                 + f"; together {100 * total.value:.1f}%.",
             )
         ]  # fmt: skip
 
 
-def without_labels(context: Context, rule: Rule, n: int) -> Answers:
-    """Sinkhorn K-means of the support, its clusters named by the labels afterwards."""
-    return unlabelled(context)[1]
+def measured(asked: Asked) -> tuple[ScoreBudget, Answering]:
+    """The budget of the audit's method on its tasks, as many as the time allows, and who answered."""
+    context, start, whole = asked.context, time.monotonic(), asked.context.seconds
+    who = answering(asked, TRAINING * whole)
+    context.seconds = max(whole - (time.monotonic() - start), 0.2 * whole)
+    method = answers_of(asked, who, ASKING)
+    n = int(method.task.max()) + 1
+    sources: dict[str, Answers] = {}
+    missing: dict[str, str] = {}
+    for name, reader in READERS[asked.setting].items():
+        context.seconds = max(whole - (time.monotonic() - start), 0.2 * whole)
+        try:
+            if isinstance(reader, str):
+                missing[name] = reader
+            else:
+                sources[name] = reader(asked, n)
+        except HandfulError as error:
+            missing[name] = str(error)
+    n = min([n, *(int(found.task.max()) + 1 for found in sources.values())])
+    cut = {name: first(found, n) for name, found in sources.items()}
+    return score_budget(first(method, n), cut, missing), who
 
 
-def by_context(context: Context, rule: Rule, n: int) -> Answers:
-    """The class that has most of its support in the query's context."""
-    from handful.errors import Infeasible
-
-    if lacking := ContextProbe().missing(context.collection):
-        raise Infeasible(lacking)
-    return context_votes(rule, context_numbers(context), n, context.seed)
+def first(found: Answers, n: int) -> Answers:
+    """The answers to the first n tasks."""
+    kept = found.task < n
+    return found if kept.all() else Answers(*(v[kept] for v in vars(found).values()))
 
 
-def by_nearest_class(context: Context, rule: Rule, n: int) -> Answers:
-    """Every image known only by the training class whose mean is nearest: the support votes as it does for contexts."""
-    from handful.errors import Infeasible
-
-    train = context.train
-    if train is None or train.n_classes < 2:
-        raise Infeasible("there are no training classes apart from those audited")
-    new = int((context.view._place[train.rows] < 0).sum())
-    if new / context.rate > max(context.seconds, 0.15 * context.budget):
-        raise Infeasible(f"the time does not allow to embed {new:,} training images")
-    x = context.view.read(train.rows)
-    means = np.zeros((train.n_classes, x.shape[1]))
-    np.add.at(means, train.classes, x)
-    means /= np.bincount(train.classes)[:, None]
-    codes = np.full(len(context.collection), -1, dtype=np.int64)
-    asked = [np.concatenate([e.support, e.query]) for e in rule.draw_block(context.seed, 0, n)]
-    rows = np.unique(np.concatenate(asked))
-    for start in range(0, len(rows), 2048):
-        some = rows[start : start + 2048]
-        y = context.view.read(some).astype(np.float64)
-        codes[some] = (np.square(means).sum(1)[None, :] - 2 * y @ means.T).argmin(1)
-    return context_votes(rule, codes, n, context.seed)
-
-
-def by_copies(context: Context, rule: Rule, n: int) -> Answers:
-    """The class of the support image that is a copy, exact or near, of the query."""
-    return context_votes(rule, copy_groups(context), n, context.seed)
-
-
-SOURCES = {NO_LABELS: without_labels, CONTEXT: by_context, NEAREST: by_nearest_class, COPIES: by_copies}
+def both_sides(asked: Asked, budget: ScoreBudget) -> dict[str, dict[str, Any]]:
+    """The budget of what was seen and of what was not, apart: the shares of each add up to its own score."""
+    known = seen_side(asked, int(budget.answers.task.max()) + 1)
+    if known is None:
+        return {}
+    out = {}
+    for name, some in (("seen", known), ("unseen", ~known)):
+        if some.any():
+            score = float(task_means(budget.answers.right[some], budget.answers.task[some]).mean())
+            out[f"{name} {'pairs' if asked.setting == 'pairs' else 'classes'}"] = {
+                "score": score,
+                "parts": budget.among(some),
+            }
+    return out

@@ -18,6 +18,7 @@ from handful.audits.views import View
 from handful.data.collection import Collection, Part
 from handful.data.importers.features import read_features
 from handful.errors import BadInput, Infeasible, Mismatch, Missing
+from handful.methods.contract import Learner, Method
 from handful.nets import Compute, build, parse_spec
 from handful.tasks.make import make_rule
 from handful.tasks.nway import NWay
@@ -31,6 +32,8 @@ FEWEST = 5
 """With fewer test classes than this, tasks are drawn from all classes."""
 EACH = 40
 """Images a class, for which further classes are left out of the pool."""
+TRAIN_EACH = 10
+"""The same of training classes: what is learned carries over the better, the more classes it was learned from."""
 
 
 @dataclass
@@ -50,6 +53,8 @@ class Context:
     split, rule
         Where tasks come from, and by which rule (a name, or a function from a part to a rule); by default test (all, with
         fewer than five test classes) and n-way.
+    method
+        The method whose score is split: a name, a model folder, a method or a learner; empty for one that fits the tasks.
     """
 
     collection: Collection
@@ -62,6 +67,7 @@ class Context:
     split: str = ""
     rule: str | Callable[[Part], Rule] = ""
     compute: Compute = field(default_factory=Compute)
+    method: str | os.PathLike[str] | Method | Learner = ""
     kept: dict[Any, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -105,8 +111,8 @@ class Context:
         return fewer(part, room, self.seed)
 
     @cached_property
-    def train(self) -> Part | None:
-        """Training images whose classes are apart from the audited part's, as many as time allows; None if there are none."""
+    def apart(self) -> Part | None:
+        """Training images whose classes are apart from the audited part's; None if there are none."""
         c = self.collection
         if not c.has("train"):
             return None
@@ -114,9 +120,13 @@ class Context:
         apart = ~np.isin(np.asarray(train.class_names)[train.classes], self.whole_part.class_names)
         if apart.sum() < 4:
             return None
-        if not apart.all():
-            train = train.where(apart, "apart")
-        return fewer(train, affordable(POOLS, self.rate, 0.12 * self.budget), self.seed)
+        return train if apart.all() else train.where(apart, "apart")
+
+    @cached_property
+    def train(self) -> Part | None:
+        """As many of these as time allows to embed."""
+        room = affordable(POOLS, self.rate, 0.12 * self.budget)
+        return None if self.apart is None else fewer(self.apart, room, self.seed, TRAIN_EACH)
 
     @cached_property
     def said(self) -> list[str]:
@@ -260,14 +270,14 @@ def affordable(ladder: tuple[int, ...], rate: float, seconds: float) -> int:
     return max([rung for rung in ladder if rung <= rate * seconds], default=ladder[0])
 
 
-def fewer(part: Part, room: int, seed: int) -> Part:
-    """At most ``room`` images of a part: whole classes are left out while the others would have fewer than forty images."""
+def fewer(part: Part, room: int, seed: int, least: int = EACH) -> Part:
+    """At most ``room`` images of a part: whole classes are left out while the others would have fewer than ``least`` images."""
     if len(part) <= room:
         return part
     rng = np.random.default_rng([seed, 0x9001])
     sizes = part.members.sizes
     order = rng.permutation(np.flatnonzero(sizes > 1))
-    keep = order[: max(FEWEST, min(len(order), room // int(min(EACH, np.median(sizes)))))]
+    keep = order[: max(FEWEST, min(len(order), room // int(min(least, np.median(sizes)))))]
     each = max(2, room // max(len(keep), 1))
     rows = [rng.permutation(part.members[c])[:each] for c in keep.tolist()]
     chosen = np.sort(np.concatenate(rows))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from handful.audits.answers import Answers, answer
-from handful.audits.context import Context, fewer, usual_tasks
+from handful.audits.context import TRAIN_EACH, Context, fewer, usual_tasks
 from handful.audits.drawing import across
 from handful.audits.finding import Diagnosis, Finding, Light
 from handful.data.collection import Collection, Part
@@ -153,14 +153,15 @@ class TrainedCSCC(Diagnosis):
     def look(self, context: Context) -> list[Finding]:
         net, how, (train, test) = context.net, "", self.tasks(context)
         if train.part.collection is context.view:
-            # A frozen net cannot be trained in minutes: a small one on top of its features can.
-            net, how = "mlp", f" on {context.net}"
+            # A frozen net cannot be trained in minutes: a small one that begins as its features can.
+            net, how = "mlp:out=0", f" on {context.net}"
         elif net == "pixels":
             net = "conv4" if context.images else "mlp"
         steps = affordable(train, net, context.seconds)
         n = 400 if context.seconds > 60 else 200
         found = trained_consistency(train, test, net=net, steps=steps, n=n, seed=context.seed)
-        return [finding("cscc", found, test, f"{net}{how}, {steps} training tasks", {"net": net + how, "steps": steps})]
+        said = f"{parse_spec(net)[0]}{how}, {steps} training tasks"
+        return [finding("cscc", found, test, said, {"net": net + how, "steps": steps})]
 
     def tasks(self, context: Context) -> tuple[NWay, NWay]:
         """Training and test tasks, of frozen features where the net is one that is not trained here."""
@@ -175,7 +176,10 @@ class TrainedCSCC(Diagnosis):
             # Only images of the pool where it holds both splits: others would have to be embedded beyond the budget.
             test = context.view.like(context.part if own else pooled(test, context.part))
             apart = context.train if own else pooled(train, context.part)
-            train = context.view.like(fewer(train, len(context.part) // 2, context.seed) if apart is None else apart)
+            if apart is None:
+                apart = fewer(train, len(context.part) // 2, context.seed, TRAIN_EACH)
+            train = context.view.like(apart)
+            context.view.read(np.concatenate([train.rows, test.rows]))  # in whole batches, not a task at a time
         asked = usual_tasks(test)
         return usual_tasks(train, asked.shots, 5), asked
 

@@ -178,7 +178,8 @@ def wilson(hits: int, n: int, level: float = 0.95) -> tuple[float, float, float]
     z = float(stats.norm.ppf((1 + level) / 2))
     p = hits / n
     middle, half = p + z * z / (2 * n), z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return p, float(max(0.0, (middle - half) / (1 + z * z / n))), float(min(1.0, (middle + half) / (1 + z * z / n)))
+    low, high = float((middle - half) / (1 + z * z / n)), float((middle + half) / (1 + z * z / n))
+    return p, 0.0 if hits == 0 else low, 1.0 if hits == n else high
 
 
 def at_least_nothing(found: Estimate) -> Estimate:

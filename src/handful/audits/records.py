@@ -14,6 +14,7 @@ from handful.audits.duplicates import at_least_nothing, scan_of, wilson
 from handful.audits.finding import Diagnosis, Finding, Light, above
 from handful.data.collection import SPLITS, Collection
 from handful.data.splits import SplitRule, class_overlaps
+from handful.data.store import skipped_files
 from handful.metrics.base import Estimate
 from handful.metrics.zero_shot import over_classes
 
@@ -22,7 +23,7 @@ WHOLE = "nothing: all of it was counted"
 
 
 class Unreadable(Diagnosis):
-    """Images that show nothing: one colour throughout, as broken downloads and failed crops are."""
+    """Files that packing could not read, and images that show nothing: one colour throughout, as failed crops are."""
 
     name: ClassVar[str] = "unreadable"
     question: ClassVar[str] = "Are there images that show nothing?"
@@ -35,20 +36,24 @@ class Unreadable(Diagnosis):
     def look(self, context: Context) -> list[Finding]:
         seen = scan_of(context)
         bad = seen.rows[seen.constant]
-        share, low, high = wilson(len(bad), len(seen.rows))
+        skipped = skipped_files(context.collection)
+        files = len(seen.rows) + len(skipped)
+        share, low, high = wilson(len(bad) + len(skipped), files)
         part = context.collection.whole
         sizes = np.maximum(np.bincount(part.classes[seen.rows], minlength=part.n_classes), 1)
         by_class = np.bincount(part.classes[bad], minlength=part.n_classes) / sizes
         sentence = f"{len(bad):,} of {len(seen.rows):,} images are one colour throughout"
         if len(bad):
             sentence += f", first image {bad[0]} ({part.class_names[part.classes[bad[0]]]})"
-        bars = {"one colour throughout": Estimate(share, low, high, "images", len(seen.rows))}
+        if skipped:
+            sentence += f"; {len(skipped):,} further files could not be read, first {skipped[0][0]} {skipped[0][1]}"
+        bars = {"unreadable or of one colour": Estimate(share, low, high, "images", files)}
         return [
             Finding(
                 self.name, sentence, share, low, high, "new images of the same classes", "red from 1%, amber from 0.1%",
                 above(share, 0.001, 0.01), across(bars, label="% of images", marks={"red": 0.01}),
-                {"images": bad[:50].tolist(), "scanned": len(seen.rows)}, wide=at_least_nothing(over_classes(by_class)),
-                alt=f"One bar: {share:.2%} of the images are one colour throughout.",
+                {"images": bad[:50].tolist(), "scanned": len(seen.rows), "unread": [list(s) for s in skipped[:50]]}, wide=at_least_nothing(over_classes(by_class)),
+                alt=f"One bar: {share:.2%} of the images are unreadable or one colour throughout.",
             )
         ]  # fmt: skip
 

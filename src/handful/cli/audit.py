@@ -32,6 +32,9 @@ def audit(
     rule: Annotated[
         str, typer.Option("--rule", help="Rule that tasks are drawn by (handful ls rules); n-way by default.")
     ] = "",
+    method: Annotated[
+        str, typer.Option("--method", help="Method by name, or a model folder: the budget splits its score.")
+    ] = "",
     out: Annotated[
         Path | None, typer.Option("--out", help="Page to write (.html; .json and .csv hold the same facts).")
     ] = None,
@@ -55,7 +58,7 @@ def audit(
     if out is not None and out.suffix not in (".html", ".htm", ".json", ".csv"):
         raise BadInput(f"{out}: an audit is saved as .html, .json or .csv; name the file so")
     result = run_audit(
-        open_collection(collection),
+        open_collection(collection, skip_bad=True),
         only=only,
         net=net,
         features=features,
@@ -64,6 +67,7 @@ def audit(
         planned=tasks,
         split=split,
         rule=rule,
+        method=method,
         compute=Compute(device=device, threads=threads),
     )
     if out is not None:

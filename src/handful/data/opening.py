@@ -11,12 +11,13 @@ from handful.data.store import open_packed
 from handful.errors import BadInput, Missing
 
 
-def open_collection(spec: str | os.PathLike[str]) -> Collection:
+def open_collection(spec: str | os.PathLike[str], *, skip_bad: bool = False) -> Collection:
     """The collection that ``spec`` names.
 
     A packed folder, or the folder of a data set that was got; ``world`` or ``world:ground=0.9,size=32``; the name of a
     plugged-in collection or of a data set in the cache (``omniglot``, after `handful data get omniglot`); or a raw folder
-    of class folders (or a zip of one), which is packed into the cache first.
+    of class folders (or a zip of one), which is packed into the cache first. Unreadable files in a raw folder are refused,
+    or left out and remembered with ``skip_bad`` (`handful.data.store.skipped_files`).
     """
     text = os.fspath(spec)
     if text == "world" or text.startswith("world:"):
@@ -33,7 +34,7 @@ def open_collection(spec: str | os.PathLike[str]) -> Collection:
     if path.exists():
         from handful.data.pack import pack_into_cache
 
-        return pack_into_cache(path)
+        return pack_into_cache(path, skip_bad)
     if (got := _got(text)) is not None:
         return open_packed(got)
     raise BadInput(

@@ -20,7 +20,7 @@ from handful.data.decoding import Plan, decode_all, jobs_of
 from handful.data.importers import Importer, Listing, guess
 from handful.data.sources import Source, open_source
 from handful.data.splits import ByFraction, SplitRule
-from handful.data.store import fresh_folder, open_packed, seal
+from handful.data.store import fresh_folder, note_skipped, open_packed, seal
 from handful.errors import BadInput, nearest
 from handful.progress import bar
 
@@ -104,6 +104,7 @@ def pack(
             )
             if split is not None:
                 card, table = split.apply(card, table)
+            note_skipped(folder, skipped)
             seal(folder, card, table)
     except OSError as error:
         raise _refusal(error, goal, bytes_needed) from error
@@ -227,19 +228,19 @@ def _refusal(error: OSError, target: Path, needed: int) -> BadInput:
     return BadInput(f"{target} cannot be written ({error.strerror or error}); nothing was written")
 
 
-def pack_into_cache(path: str | os.PathLike[str]) -> Collection:
+def pack_into_cache(path: str | os.PathLike[str], skip_bad: bool = False) -> Collection:
     """A raw folder or zip as a collection, packed once into the cache and again when a file changes.
 
     The layout and size are guessed (`handful.data.importers.guess`); classes without splits are split 64 : 16 : 20 with
-    seed 0. Pack by hand for anything else.
+    seed 0. Pack by hand for anything else. What was packed with ``skip_bad`` is kept apart: others do not ask for it.
     """
     place = open_source(path)
     reader = make_importer("auto", place, {})
-    key = f"{reader.name}-{reader.size}-{place.fingerprint()[:24]}"
+    key = f"{reader.name}-{reader.size}-{place.fingerprint()[:24]}{'-readable' * skip_bad}"
     target = cache_folder() / "collections" / key
     if (target / "card.json").is_file():
         return open_packed(target)
     listing = reader.read(place)
     classes = {tuple(i.columns.get(c) for c in listing.labels) for i in listing.items}
     split = ByFraction(scheme="fraction") if not listing.schemes and len(classes) >= 3 else None
-    return pack(place.path, target, reader, split=split, force=True).collection
+    return pack(place.path, target, reader, split=split, skip_bad=skip_bad, force=True).collection

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from handful.errors import BadInput
 
 BLOCK = 1 << 22
 ARRAYS = {"images": "images.npy", "features": "features.npy"}
+SKIPPED = "skipped.csv"
 
 
 @contextmanager
@@ -84,6 +85,25 @@ def seal(folder: Path, card: Card, table: pl.DataFrame) -> Card:
     card = dataclasses.replace(card, hash=content_hash(folder, card.kind))
     (folder / "card.json").write_text(card.text(), encoding="utf-8")
     return card
+
+
+def note_skipped(folder: Path, skipped: Sequence[tuple[str, str]]) -> None:
+    """Keep the names of the files that were left out of a collection, and why, beside it."""
+    if skipped:
+        frame = pl.DataFrame(list(skipped), schema={"file": pl.String, "reason": pl.String}, orient="row")
+        frame.write_csv(folder / SKIPPED)
+
+
+def skipped_files(collection: Collection) -> list[tuple[str, str]]:
+    """Files that packing left out as unreadable, each with the reason."""
+    place = collection.path / SKIPPED if collection.path is not None else None
+    if place is None or not place.is_file():
+        return []
+    try:
+        found = pl.read_csv(place, schema={"file": pl.String, "reason": pl.String})
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise BadInput(f"{place} cannot be read ({error}); pack the collection again, or remove the file") from error
+    return [(str(file), str(reason)) for file, reason in found.rows()]
 
 
 def write_collection(collection: Collection, path: Path, force: bool = False) -> Collection:
