@@ -1,12 +1,12 @@
 """Each method of the zoo learns: trained briefly on a small world, it beats itself untrained on the same tasks of new classes.
 
-    python benchmarks/zoo_learns.py [METHOD ...] [--times 1] [--tasks 200] [--world 1] [--seed 0]
+    python benchmarks/zoo_learns.py [METHOD ...] [--times 1] [--tasks 200] [--world 3] [--seed 0]
 
 A world of glyphs in many colours, drawing styles, sizes and places on plain ground; conv4 with 32 filters; 5-way 5-shot,
 5 queries a class. ``--times`` multiplies the steps of training. The interval is of the paired difference over tasks.
 
-Options were chosen on world 0; the results to quote are of another world, drawn with another seed (``--world``, 1 by
-default), so that the choice is not part of what they say.
+Options were chosen on world 0, those that did not carry over to worlds 1 and 2 (TPN's forms, GNN + ATA) again; the results
+to quote are of a world that no choice was made on (``--world``, 3 by default).
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ GRAPH = {
     "ink": True,
     "slow": True,
 }
-SPREAD = {**_tasks(steps=150), "shots": 1, "ink": True}
+# At a rate of 3e-3 the length scales of TPN collapse in some worlds, and every query stands alone.
+SPREAD = {**_tasks(steps=200, rate=1e-3), "shots": 1, "ink": True}
 # A pixel's gradient of a mean loss is in inverse proportion to the number of pixels: ATA's rate of 80 for 224 x 224 here.
 ASCENT = {side: {"ascent_rate": 80.0 * (side / 224) ** 2} for side in (16, 32)}
 MILD = {"gamma": -2.0, "beta": -2.0}
@@ -126,11 +127,11 @@ METHODS: dict[str, dict[str, Any]] = {
     "gnn+lft": {**GRAPH, **_tasks(steps=350, tasks=3, rate=2e-3), **MILD, "styles": 2},
     "tpn+lft": {**SPREAD, **_tasks(steps=120, rate=1e-3), **MILD, "size": MAPS, "styles": 2, "slow": True},
     "relationnet+ata": {**_tasks(steps=120), **ASCENT[32], "size": MAPS, "slow": True},
-    "gnn+ata": {**GRAPH, **_tasks(steps=500, tasks=3, rate=2e-3), **ASCENT[16], "ascents": 2},
-    "tpn+ata": {**SPREAD, **_tasks(steps=100), **ASCENT[32], "size": MAPS, "slow": True},
+    "gnn+ata": {**GRAPH, **_tasks(steps=800, tasks=3, rate=1e-3), **ASCENT[16], "ascents": 1},
+    "tpn+ata": {**SPREAD, **_tasks(steps=240, rate=1e-3), **ASCENT[32], "ascents": 2, "size": MAPS, "slow": True},
     "relationnet+lrp": {**TASKS, "size": MAPS},
     "gnn+lrp": GRAPH,
-    "tpn+lrp": {**SPREAD, "size": MAPS},
+    "tpn+lrp": {**SPREAD, **_tasks(steps=400, rate=1e-3), "size": MAPS},
     "matchingnet+ifsl": _staged(),
     "maml+ifsl": _staged(),
     "mtl+ifsl": _staged(),
@@ -139,7 +140,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 @cache
-def small_world(size: int = 16, styles: int = 1, ink: bool = False, number: int = 1) -> Collection:
+def small_world(size: int = 16, styles: int = 1, ink: bool = False, number: int = 3) -> Collection:
     fixed = ("ground", "border", "noise", *(["colour"] if ink else []))
     return hf.world(classes=60, images=24, size=size, styles=styles, fixed=fixed, seed=number)
 
@@ -154,7 +155,7 @@ class Gain:
     seconds: float
 
 
-def gain(name: str, tasks: int = 100, times: float = 1.0, seed: int = 0, number: int = 1) -> Gain:
+def gain(name: str, tasks: int = 100, times: float = 1.0, seed: int = 0, number: int = 3) -> Gain:
     """Train a method briefly and ask it, and itself untrained, the same tasks of classes that training did not see."""
     options = dict(METHODS[name])
     ways, shots = options.get("ways", 5), options.pop("shots", 5)
@@ -193,7 +194,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=200)
     parser.add_argument("--times", type=float, default=1.0)
     parser.add_argument(
-        "--world", type=int, default=1, help="seed of the world; 0 is the one that options were chosen on"
+        "--world", type=int, default=3, help="seed of the world; 0 is the one that options were chosen on"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of training")
     options = parser.parse_args()
