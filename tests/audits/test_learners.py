@@ -70,6 +70,10 @@ def test_a_method_by_name_is_trained_in_the_time_and_says_for_how_long(folder):
     c = blobs()
     found, _ = look(c, method="protonet", seconds=8)
     assert "of 1,000 steps" in found.details["method"] and "on pixels" in found.details["method"]
+
+
+def test_a_method_that_needs_no_labels_is_asked_for_clusters_and_one_without_time_is_refused(folder):
+    c = blobs()
     found, _ = look(c, method="kmeans")
     assert "kmeans on pixels; 5-way 5-shot without labels" in found.sentence
     with pytest.raises(Infeasible, match="more minutes"):
@@ -81,7 +85,7 @@ def test_a_method_by_name_is_trained_in_the_time_and_says_for_how_long(folder):
 def test_features_have_no_pixels_so_that_a_small_net_is_trained_on_them(folder):
     c, _ = described(composed=False)
     found, _ = look(c, method="protonet", split="test", seconds=8)
-    assert "protonet on pixels, trained here for" in found.details["method"]
+    assert "protonet on its features, trained here for" in found.details["method"]
     with pytest.raises(Mismatch, match="feature maps"):
         look(c, method="dn4", split="test")
     with pytest.raises(Infeasible, match="no training classes"):

@@ -117,14 +117,6 @@ def test_frn_reconstructs_as_written_with_either_system(side, channels):
             np.testing.assert_allclose(cut(logits, given, i)[:, c], expected, atol=2e-5)
 
 
-def test_frn_auxiliary_counts_pairs_of_different_classes():
-    from handful.methods.finetuning.frn import overlap
-
-    s = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])[..., None, None]
-    b = pad([(s, np.asarray([0, 1, 1]), s)], [(2,)], [0])
-    assert float(overlap(b)) == pytest.approx(2 * (0.0 + 0.5))
-
-
 def test_linear_and_cosine_are_plain_gradient_descent():
     given, b = tasks()
     for name, scale in (("linear", None), ("cosine", 10.0)):

@@ -140,7 +140,9 @@ def usual(asked: Asked) -> Answering:
 
 def frozen(context: Context) -> str:
     """The features that the audit looks through."""
-    return context.net if context.net in ("pixels", "given features") else f"{context.net} features"
+    if context.net == "pixels":
+        return "pixels" if context.images else "its features"
+    return context.net if context.features is not None else f"{context.net} features"
 
 
 def clusterer() -> CentroidNet:

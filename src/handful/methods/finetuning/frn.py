@@ -37,9 +37,10 @@ class FRN(Embedded):
     auxiliary
         Weight of Σ_{i≠j} |Ŝ_i Ŝ_jᵀ|², which keeps the classes' descriptors apart; 0.03 as published.
     unit
-        What has unit length in Ŝ: every ``descriptor``, as the paper writes it, or the whole ``support``, as in the public
-        code, which also takes each pair of classes once. The sum has (shots · places)² terms a pair of classes, so at 0.03
-        the first outweighs the cross-entropy a hundred times at five shots, while the second stays below 0.015.
+        What has unit length in Ŝ: the whole ``support``, as in the public code, which also takes each pair of classes once; or
+        every ``descriptor``, as the paper writes it. The sum has (shots · places)² terms a pair of classes: in the second
+        reading 0.03 of it outweighs the cross-entropy a hundred times at five shots, and FRN learned nothing here; in the
+        first, to which the weight belongs, it stays below 0.015.
     rescale
         Divide descriptors by √d, so that distances do not grow with the channels: the public code does so for ResNet-12 and
         not for Conv-4. On by default.
@@ -54,7 +55,7 @@ class FRN(Embedded):
         default_factory=lambda: Schedule(optimiser="sgd", rate=0.05, weight_decay=5e-4, augment=("crop", "flip"))
     )
     auxiliary: float = 0.03
-    unit: Literal["descriptor", "support"] = "descriptor"
+    unit: Literal["support", "descriptor"] = "support"
     rescale: bool = True
 
     name: ClassVar[str] = "frn"
@@ -112,7 +113,7 @@ def errors(s: Tensor, count: Tensor, q: Tensor, alpha: Tensor, beta: Tensor) -> 
     return wrong.unflatten(2, q.shape[1:3]).mean(3).transpose(1, 2)
 
 
-def overlap(b: Batch, unit: str = "descriptor") -> Tensor:
+def overlap(b: Batch, unit: str) -> Tensor:
     """Σ over pairs of different classes of the squared products of their descriptors, mean over tasks."""
     d = descriptors(b.s).flatten(1, 2)
     labels = b.y.repeat_interleave(d.shape[1] // b.y.shape[1], dim=1)

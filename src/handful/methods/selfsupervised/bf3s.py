@@ -72,7 +72,8 @@ class BF3SCosine(Embedded):
     """BF3S on a cosine classifier (Gidaris et al., ICCV 2019, "CC + rot"): the paper's strongest form.
 
     Pre-training on batches: cross-entropy of a cosine classifier over the training classes plus α times the rotation loss.
-    A task: cosine to the mean of the support's features, times the learned scale.
+    A task: cosine to the mean of the support's features, as the paper has it (its code brings each to unit length before),
+    times the learned scale.
     """
 
     schedule: Schedule = field(default_factory=lambda: Schedule(steps=2000, augment=("crop", "flip", "jitter")))

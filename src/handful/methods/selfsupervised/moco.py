@@ -63,7 +63,8 @@ class MoCo(SelfSupervised):
     Notes
     -----
     The head has two layers, as in the authors' second version (arXiv 2003.04297). The paper shuffles batch-norm statistics
-    between machines; on one device queries and keys are normalised in separate passes.
+    between machines; on one device queries and keys are normalised in separate passes. It trains with SGD at
+    0.03; the schedule here is Adam's.
     """
 
     temperature: float = 0.07

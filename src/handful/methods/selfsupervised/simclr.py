@@ -67,7 +67,8 @@ class SimCLR(SelfSupervised):
     Notes
     -----
     Views are a resized crop (at least ``smallest`` of the area, 0.08 as published), a mirror image, and a change of
-    contrast and brightness; the paper's hue, grey and blur are not among them. The paper trains with batches of 4,096.
+    contrast and brightness; the paper's hue, grey and blur are not among them. The paper trains with LARS and batches of 4,096;
+    the schedule here is Adam's.
     """
 
     temperature: float = 0.5
