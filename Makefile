@@ -3,6 +3,8 @@ SHELL := /bin/bash
 PIP_ARGS ?=
 DEMO_VENV := .venv-demo
 TEST_VENV := .venv-test
+# Test files go to so many processes, one thread each.
+WORKERS ?= 2
 EXTRAS := test,dev,pretrained,words,features,serve,clip,ray,track
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
@@ -14,7 +16,7 @@ demo: $(DEMO_VENV)/ready
 	$(DEMO_VENV)/bin/handful demo --out demo
 
 test: $(TEST_VENV)/ready
-	$(TEST_VENV)/bin/python -m pytest $(PYTEST_ARGS)
+	$(TEST_VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 lint: $(TEST_VENV)/ready
 	$(TEST_VENV)/bin/ruff check src tests benchmarks

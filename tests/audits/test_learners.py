@@ -7,9 +7,10 @@ import json
 import pytest
 
 import handful as hf
+from handful.audits.asking import tasks_of
 from handful.audits.budget import REST, Budget
 from handful.audits.context import Context, usual_tasks
-from handful.audits.learners import on, trained
+from handful.audits.learners import answering, on, trained
 from handful.cli import main
 from handful.errors import Infeasible, Mismatch
 from handful.methods.contract import make
@@ -65,11 +66,11 @@ def test_the_score_of_a_model_folder_is_that_of_evaluating_it_on_the_pixels(fold
         Budget().look(small)
 
 
-def test_a_method_by_name_is_trained_in_the_time_and_says_for_how_long(folder):
-    # The folder's training has warmed up what the first step of a process waits for.
-    c = blobs()
-    found, _ = look(c, method="protonet", seconds=8)
-    assert "of 1,000 steps" in found.details["method"] and "on pixels" in found.details["method"]
+def test_a_method_is_trained_on_the_pixels_of_the_training_classes_and_says_for_how_long():
+    context = Context(blobs(), net="mlp:hidden=0,out=4", method=make("protonet", schedule={"steps": 12}))
+    who = answering(tasks_of(context), 60)
+    assert who.said == "protonet on pixels, trained here for 12 of 12 steps" and not who.short
+    assert who.rule.part.collection is context.collection and who.learner.shape == (16, 16, 3)
 
 
 def test_a_method_that_needs_no_labels_is_asked_for_clusters_and_one_without_time_is_refused(folder):
@@ -86,6 +87,7 @@ def test_features_have_no_pixels_so_that_a_small_net_is_trained_on_them(folder):
     c, _ = described(composed=False)
     found, _ = look(c, method="protonet", split="test", seconds=8)
     assert "protonet on its features, trained here for" in found.details["method"]
+    assert "of 1,000 steps" in found.sentence
     with pytest.raises(Mismatch, match="feature maps"):
         look(c, method="dn4", split="test")
     with pytest.raises(Infeasible, match="no training classes"):

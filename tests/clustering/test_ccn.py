@@ -73,7 +73,7 @@ def similar():
     """A trained similarity network, and tasks of classes that it has not seen."""
     c = blobs(n_classes=40, each=24)
     options = {"net": "conv4:filters=16", "hidden": 2.0, "passes": 60, "decay_at": 40, "crop": False, "rate": 3e-3}
-    schedule = {"schedule.steps": 200, "schedule.milestones": (), "schedule.augment": (), "schedule.rate": 3e-3}
+    schedule = {"schedule.steps": 300, "schedule.milestones": (), "schedule.augment": (), "schedule.rate": 3e-3}
     return make("ccn", **options, **schedule).meta_fit(NWay(c.train, 10, 4, 2)), NWay(c.test, 3, 12, 4)
 
 

@@ -71,12 +71,12 @@ def sees_pixels(context: Context, chosen: Method | Learner) -> bool:
     card, features = context.collection.card, tuple(context.view.card.shape)
     if isinstance(chosen, Learner):
         shape = tuple(getattr(chosen, "shape", card.shape))
-        if shape not in (features, tuple(card.shape)):
+        if shape != features and not (context.images and shape == tuple(card.shape)):
             raise Mismatch(
                 f"this {chosen.method.name} takes {by(shape)}, {card.name} holds {by(card.shape)} ({by(features)} as {context.net} "
                 "features); pack the images at that size, or name the net that it was trained on"
             )
-        return shape != features and context.images
+        return shape != features
     own = parse_spec(getattr(chosen, "net", "conv4"))[0] != "pixels"
     if own and (not context.images or context.features is not None) and getattr(chosen, "maps", False):
         raise Mismatch(f"{chosen.name} reads feature maps of images, and here are features only; choose another method")
@@ -186,7 +186,7 @@ def trained(method: Method, source: Rule, seconds: float, compute: Compute) -> t
     length = max([rung for rung in (10, *LADDER, whole) if rung <= room], default=0)
     if not length:
         raise Infeasible(
-            f"{method.name} takes {took[1]:.2g} seconds here for its first training {unit[:-1]}, and there are {seconds:.2g} for all; "
+            f"{method.name} takes {took[1]:.1f} seconds here for its first training {unit[:-1]}, and there are {seconds:.1f} for all; "
             "give more minutes, or a model folder made by handful train"
         )
     learner = cut(method, length).meta_fit(source, compute=compute)

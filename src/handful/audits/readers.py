@@ -137,7 +137,7 @@ def without_labels(asked: Asked, n: int) -> Answers:
         return unlabelled(context)[1]
     # Tasks of many ways can take seconds each, so that the first is asked alone.
     hidden, ladder = Clustering(of=rule), (1, *(t for t in FEW if FEWEST <= t <= n))
-    found = context.paced(lambda m: answer(clusterer(), hidden, m, context.seed), 0.8, ladder)
+    found = context.paced(lambda m: answer(clusterer(), hidden, m, context.seed), 0.4, ladder)
     if found[0] < min(n, FEWEST):
         raise Infeasible(f"the time does not allow to cluster the supports of {FEWEST} tasks")
     return found[1]
