@@ -21,8 +21,6 @@ from handful.tasks.context import IID, OODConflict
 from handful.tasks.zero_shot import GeneralisedZeroShot, ZeroShot
 from patterns import blobs
 
-PAIRED = "label=colour+glyph"
-
 
 def vectors(
     table: dict[str, object], x: np.ndarray, labels: tuple[str, ...] = ("kind",), name: str = "made"
