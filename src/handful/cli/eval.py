@@ -105,7 +105,8 @@ def evaluate_(
                 few = parse_range(shots, "shots")
                 k = str(few if isinstance(few, int) else min(5, few[1]))
                 like = train_rule or ("n-way" if chosen.axes == 1 else rule)
-                train = rule_of(source, "train", scheme, like, fixed, k, min(queries, 15), {})
+                own = parse_settings(rule_set) if like == rule else {}
+                train = rule_of(source, "train", scheme, like, fixed, k, min(queries, 15), own)
                 learner = chosen.meta_fit(train, None, compute=compute)
         run = evaluate(
             learner,

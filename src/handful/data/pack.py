@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import time
@@ -127,7 +128,7 @@ def make_importer(importer: str | Importer, source: Source, options: Mapping[str
         return importer
     name = guess(source) if importer == "auto" else importer
     cls = registry.get("importers", name)
-    known = list(cls.__dataclass_fields__)
+    known = [f.name for f in dataclasses.fields(cls)]
     for option in options:
         if option not in known:
             raise BadInput(f"importer {name!r} has no option {option!r}; {nearest(option, known)}")

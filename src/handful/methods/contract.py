@@ -185,6 +185,6 @@ def agree(method: Method, rule: Rule) -> None:
         )
     if method.axes != rule.axes:
         raise Mismatch(
-            f"{method.name} answers for {method.axes} label axis{'es' if method.axes > 1 else ''}, {rule.name} tasks have "
+            f"{method.name} answers for {method.axes} label {'axes' if method.axes > 1 else 'axis'}, {rule.name} tasks have "
             f"{rule.axes}; choose another method or rule"
         )
