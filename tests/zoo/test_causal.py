@@ -11,6 +11,7 @@ from handful.methods.causal.ifsl import IFSLMAML, IFSLMTL, IFSLSIB, IFSLMatching
 from handful.methods.gradient.mtl import MTL
 from handful.methods.gradient.sib import SIB
 from handful.methods.metric.matchingnet import MatchingNet
+from handful.methods.pieces.stages import only
 from handful.methods.schedule import Schedule
 from handful.tasks.nway import NWay
 
@@ -121,3 +122,19 @@ def test_the_second_stage_leaves_the_backbone_and_its_classifier_alone():
 def test_groups_must_be_equal():
     with pytest.raises(BadInput, match="equal groups"):
         IFSLMatchingNet(net="conv4:filters=16", splits=7).untrained((32, 32, 3))
+
+
+@pytest.mark.parametrize("kind", [IFSLMAML, IFSLMTL, SIB, MTL], ids=lambda k: k.name)
+def test_a_frozen_backbone_drops_nothing(kind):
+    """DropBlock is neither a batch norm nor torch's dropout, and stands still with them."""
+    method = kind(net="resnet12:drop=0.5")
+    m = method.untrained((32, 32, 3), 5).modules
+    x = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    still = m.eval()["backbone"](x)
+    only(m, method.first)
+    assert not torch.allclose(m.train()["backbone"](x), still, atol=1e-4)
+    m = method.untrained((32, 32, 3), 5).modules
+    only(m, method.second)
+    torch.testing.assert_close(m.train()["backbone"](x), still)
+    only(m, method.first)
+    assert not torch.allclose(m.train()["backbone"](x), still, atol=1e-4)

@@ -34,7 +34,8 @@ class R2D2(Embedded):
     Parameters
     ----------
     penalty, scale
-        Where λ and a start: 50 as in the public code, and 10.
+        Where λ and a start: 50 and 10. The public code has the number 50 too, but divides features and labels by the root of
+        the support's size first, so that there it weighs as many times more; it starts a at 1e-4 and by default keeps λ.
 
     Notes
     -----

@@ -28,7 +28,7 @@ class Staged(Pretrained):
     Notes
     -----
     ``first`` and ``second`` name the modules that each stage trains (dotted names reach inside a module); the others
-    stand still, their batch norms at the statistics they have.
+    stand still, their batch norms at the statistics they have and nothing dropped.
     """
 
     schedule: Schedule = field(default_factory=Schedule)
@@ -56,17 +56,16 @@ class Staged(Pretrained):
 
 
 def only(modules: nn.ModuleDict, names: tuple[str, ...]) -> None:
-    """Let the named modules learn and hold all others still."""
-    for layer in modules.modules():
-        if isinstance(layer, (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)):
-            handle = layer.__dict__.pop("_held", None)
-            if handle is not None:
-                handle.remove()
+    """Let the named modules learn and hold all others still, those around a learning one apart."""
     for name, layer in modules.named_modules():
+        handle = layer.__dict__.pop("_held", None)
+        if handle is not None:
+            handle.remove()
         learns = any(name == n or name.startswith(f"{n}.") for n in names)
+        around = not name or any(n.startswith(f"{name}.") for n in names)
         for parameter in layer.parameters(recurse=False):
             parameter.requires_grad_(learns)
-        if not learns and isinstance(layer, (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)):
+        if not learns and not around:
             layer.__dict__["_held"] = layer.register_forward_pre_hook(_hold)
 
 
