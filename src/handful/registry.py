@@ -174,7 +174,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "cscc-frozen": "handful.audits.cscc:FrozenCSCC",
         "context-alone": "handful.audits.context_gap:ContextAlone",
         "context-gap": "handful.audits.context_gap:ContextGap",
-        "context-probe": "handful.audits.similarity:ContextProbe",
+        "context-probe": "handful.audits.probe:ContextProbe",
         "image-text": "handful.audits.similarity:ImageText",
         "shortcuts": "handful.audits.shortcuts:Shortcuts",
         "composition": "handful.audits.composition:Composition",

@@ -8,12 +8,15 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from handful.audits import similarity as module
 from handful.audits.audit import audit
-from handful.audits.similarity import TEMPLATES, Similarity, context_probe, ranking, scatter, similarity
+from handful.audits.probe import context_probe
+from handful.audits.similarity import TEMPLATES, Similarity, ranking, scatter, similarity
+from handful.cli import app
 from handful.data.collection import Card, Collection, as_table
-from handful.errors import BadInput, Infeasible
+from handful.errors import BadInput, Infeasible, Missing
 from handful.nets.clip import Clip
 
 transformers = pytest.importorskip("transformers")
@@ -61,7 +64,7 @@ def test_similarities_are_the_models_own_cosines(checkpoint, patches, monkeypatc
     assert row["concept"] == str(patches.table["kind"][row["image"]])
     assert found.concept.value == pytest.approx(found.frame["m_ce"].mean())
     assert found.lead.value == pytest.approx(found.context.value - found.concept.value)
-    monkeypatch.setattr(module, "embed_rows", lambda *a: pytest.fail("the images were embedded before"))
+    monkeypatch.setattr(module, "embed_rows", lambda *a, **k: pytest.fail("the images were embedded before"))
     again = similarity(patches.test, Clip(patches.card.shape, str(checkpoint)), "scene")
     assert again.frame.equals(found.frame)
     assert not similarity(patches.test, checkpoint, "bare").frame["m_ce"].equals(found.frame["m_ce"])
@@ -120,4 +123,35 @@ def test_probe_sees_what_was_planted():
 def test_audit_runs_image_text_with_a_clip_and_says_why_without(checkpoint, patches):
     found = audit(patches, only=["image-text"], net=f"clip:folder={checkpoint}").findings[0]
     assert found.figure.startswith("<svg") and found.low <= found.value <= found.high
-    assert "clip:folder=PATH" in audit(patches, net="pixels", minutes=0.1).left_out["image-text"]
+    with pytest.raises(Missing, match="clip:folder=PATH"):
+        audit(patches, only=["image-text"], net="pixels")
+    assert "image-text" in audit(patches, net="pixels", minutes=0.02).left_out
+
+
+def test_the_command_line_measures_draws_and_ranks(checkpoint, tmp_path):
+    out = tmp_path / "similarity"
+    places = ["world:classes=8,images=12,size=16", "world:classes=8,images=12,size=16,seed=3"]
+    command = ["metacoco", "similarity", *places, "--clip", str(checkpoint), "--out", str(out), "--json"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout)["rows"]
+    assert len(rows) == 2 and rows[0]["collection"] != rows[1]["collection"]
+    frame = pl.read_csv(out / "world-1.csv")
+    assert rows[0]["M_ce"]["value"] == pytest.approx(frame["m_ce"].mean())
+    assert rows[0]["M_te"]["value"] == pytest.approx(frame["m_te"].mean())
+    assert {p.name for p in out.iterdir()} == {
+        "figure2a.svg", "figure2b-world-1.svg", "figure2b-world-2.svg", "world-1.csv", "world-2.csv"
+    }  # fmt: skip
+    said = CliRunner().invoke(app, ["data", "stats", places[0], "--clip", str(checkpoint), "--json"])
+    assert json.loads(said.stdout)["summary"][0]["M_ce"] == pytest.approx(rows[0]["M_ce"]["value"], abs=1e-4)
+    wrong = CliRunner().invoke(app, ["metacoco", "similarity", places[0], "--clip", str(tmp_path / "none")])
+    assert wrong.exit_code != 0 and isinstance(wrong.exception, BadInput)
+
+
+def test_the_command_line_probes_where_there_is_no_clip():
+    place = "world:classes=12,images=40,size=16"
+    done = CliRunner().invoke(app, ["metacoco", "probe", place, "--net", "conv4:filters=4", "--json"])
+    assert done.exit_code == 0, done.output
+    row = json.loads(done.stdout)["rows"][0]
+    assert row["lead"]["value"] == pytest.approx(row["context"]["value"] - row["concept"]["value"])
+    assert -0.2 < row["concept"]["value"] <= 1 and -0.2 < row["context"]["value"] <= 1

@@ -12,8 +12,8 @@ from handful.audits.answers import Answers, answer, class_numbers
 from handful.audits.context import Context
 from handful.audits.drawing import across
 from handful.audits.finding import Diagnosis, Finding, above
+from handful.audits.probe import ContextProbe
 from handful.audits.shortcuts import how
-from handful.audits.similarity import ContextProbe
 from handful.data.collection import Collection, Part
 from handful.errors import Infeasible
 from handful.methods.metric.nearest_centroid import NearestCentroid

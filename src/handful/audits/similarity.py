@@ -1,4 +1,4 @@
-"""Does an image look like its concept or like its context? By CLIP's image-text similarity, or by two linear probes."""
+"""Does an image look like its concept or like its context? CLIP's image-text similarity (`probe` asks linear probes)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ import torch
 import torch.nn.functional as F
 
 from handful.audits.context import Context
-from handful.audits.drawing import across
 from handful.audits.finding import Diagnosis, Finding, above
+from handful.audits.probe import ContextProbe
 from handful.data.collection import Collection, Part
 from handful.data.pack import cache_folder
 from handful.data.store import write_atomically
-from handful.errors import BadInput, Infeasible, Missing, nearest
+from handful.errors import BadInput, Missing, nearest
 from handful.metrics.base import Estimate, mean_interval
 from handful.nets import parse_spec
 from handful.nets.clip import Clip
 from handful.nets.compute import Compute
 from handful.nets.features import embed_rows, weights_hash
+from handful.progress import bar
 
 TEMPLATES: dict[str, tuple[str, str]] = {
     "bare": ("{}", "{}"),
@@ -108,7 +109,7 @@ def similarity(
     compute = compute or Compute()
     card = part.collection.card
     if card.kind != "images":
-        raise BadInput(f"{card.name} holds features, and CLIP needs images; use context_probe")
+        raise BadInput(f"{card.name} holds features, and CLIP needs images; use the probe on them")
     net = clip if isinstance(clip, Clip) else Clip(card.shape, str(clip))
     net.to(compute.device).eval()
     images = torch.from_numpy(image_features(part, net, compute, cache))
@@ -145,8 +146,8 @@ def image_features(part: Part, net: Clip, compute: Compute, cache: bool) -> np.n
     path = cache_folder() / "clip" / f"{hashlib.sha256(facts.encode()).hexdigest()[:24]}.npy"
     if cache and path.is_file():
         return np.load(path, allow_pickle=False)
-    with compute.here():
-        features = embed_rows(net, part.collection, part.rows, compute)
+    with compute.here(), bar(f"looking at {part.collection.card.name} with CLIP", len(part)) as advance:
+        features = embed_rows(net, part.collection, part.rows, compute, advance=advance)
 
     def write(temporary: Path) -> None:
         with open(temporary, "wb") as stream:
@@ -201,113 +202,6 @@ def ranking(found: Sequence[Similarity], reported: bool = False) -> str:
         return as_svg(figure)
 
 
-@dataclass(frozen=True)
-class Probe:
-    """Cross-validated linear probes: how well features tell the context, and the concept, on a scale where guessing is 0."""
-
-    context: Estimate
-    concept: Estimate
-    lead: Estimate
-    images: int
-
-
-def context_probe(
-    part: Part, features: np.ndarray, *, column: str = "", folds: int = 5, most: int = 3000, seed: int = 0
-) -> Probe:
-    """Logistic regressions from a backbone's features to the context and to the concept, on the same folds.
-
-    The estimate to use where there is no CLIP; another quantity than M_te - M_ce, hence its own name.
-
-    Parameters
-    ----------
-    features
-        ``(n, d)``, a row an image of the part.
-    most
-        Images used, drawn at random; features are standardised on each training fold.
-
-    Notes
-    -----
-    Scores are balanced accuracies minus chance over 1 minus chance, since there are seldom as many contexts as concepts.
-    Intervals are over folds, which share training images: read them as a spread.
-    """
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import balanced_accuracy_score
-    from sklearn.model_selection import StratifiedKFold
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    card = part.collection.card
-    name = column or card.context
-    if not name:
-        raise Infeasible(f"{card.name} has no column of contexts to probe for; name one with column=")
-    if len(features) != len(part):
-        raise BadInput(f"{len(features)} rows of features for {len(part)} images; embed the same part")
-    concept, context = part.codes(card.labels)[0], part.codes((name,))[0]
-    cell = concept * (int(context.max()) + 1) + context
-    rng = np.random.default_rng(seed)
-    rows = rng.permutation(len(part))[:most]
-    counts = np.bincount(cell[rows], minlength=int(cell.max()) + 1)
-    rows = np.sort(rows[counts[cell[rows]] >= folds])
-    targets = {"concept": concept[rows], "context": context[rows]}
-    for what, values in targets.items():
-        if len(np.unique(values)) < 2:
-            raise Infeasible(
-                f"{part.id}: fewer than two {what}s have {folds} images in a cell; raise most or lower folds"
-            )
-    x = np.asarray(features[rows], dtype=np.float64)
-    scores: dict[str, list[float]] = {"concept": [], "context": []}
-    for fit, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, cell[rows]):
-        for what, values in targets.items():
-            model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, tol=1e-3)).fit(x[fit], values[fit])
-            right = balanced_accuracy_score(values[test], model.predict(x[test]))
-            chance = 1 / len(np.unique(values))
-            scores[what].append((right - chance) / (1 - chance))
-    own, other = np.asarray(scores["context"]), np.asarray(scores["concept"])
-    estimates = [mean_interval(v, "folds") for v in (own, other, own - other)]
-    return Probe(estimates[0], estimates[1], estimates[2], len(rows))
-
-
-def principal(x: np.ndarray, most: int = 64) -> np.ndarray:
-    """Coordinates along the directions of most variance, so that probes of wide features take seconds."""
-    x = x - x.mean(0, keepdims=True)
-    if x.shape[1] <= most:
-        return x
-    u, s, _ = np.linalg.svd(x, full_matrices=False)
-    return u[:, :most] * s[:most]
-
-
-class ContextProbe(Diagnosis):
-    """Linear probes for context and concept on the audit's features."""
-
-    name: ClassVar[str] = "context-probe"
-    question: ClassVar[str] = "Do the features show the context more than the concept?"
-    topic: ClassVar[str] = "background"
-
-    def missing(self, collection: Collection) -> str:
-        card = collection.card
-        return "" if card.context and card.context not in card.labels else "the collection has no column of contexts"
-
-    def look(self, context: Context) -> list[Finding]:
-        part, most = context.part, 1000 if context.seconds < 60 else 2000
-        keep = np.sort(np.random.default_rng(context.seed).permutation(len(part))[:most])
-        part = context.view.like(Part(context.collection, part.scheme, f"{part.split}[probe]", part.rows[keep]))
-        probe = context_probe(part, principal(context.view.read(part.rows)), seed=context.seed)
-        sentence = (
-            f"a linear probe on {context.net} features tells the context at {probe.context.value:.2f} and the concept at "
-            f"{probe.concept.value:.2f} of the way from guessing to perfect ({probe.images} images)"
-        )
-        lead, light = probe.lead, above(probe.lead.value, -0.2, 0.0)
-        return [
-            Finding(
-                self.name, sentence, lead.value, lead.low, lead.high, "folds of the same images",
-                "amber where the context comes within 0.2 of the concept, red where it leads", light,
-                across({"concept": probe.concept, "context": probe.context}, label="guessing 0, perfect 100"),
-                {"context": probe.context.as_dict(), "concept": probe.concept.as_dict(), "images": probe.images},
-                alt=f"Two bars: concept {probe.concept.value:.2f}, context {probe.context.value:.2f}.",
-            )
-        ]  # fmt: skip
-
-
 class ImageText(Diagnosis):
     """M_te - M_ce by CLIP, when the audit's backbone is one (``--net clip:folder=PATH``)."""
 
@@ -324,7 +218,7 @@ class ImageText(Diagnosis):
         name, options = parse_spec(context.net)
         if name != "clip":
             raise Missing("image-text similarity needs a CLIP checkpoint; give it with --net clip:folder=PATH")
-        found = similarity(context.part, options.get("folder", ""))
+        found = similarity(context.part, options.get("folder", ""), compute=context.compute)
         lead = found.lead
         assert lead is not None and found.context is not None
         sentence = (

@@ -135,6 +135,9 @@ def stats(
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Draw concept x context counts (png, svg, pdf).")
     ] = None,
+    clip: Annotated[
+        str | None, typer.Option("--clip", help="CLIP checkpoint; adds M_ce, the similarity of images and class names.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the tables as CSV.")] = None,
     json: Json = False,
 ) -> None:
@@ -146,7 +149,17 @@ def stats(
     from handful.data.stats import heat_map, save_figure
     from handful.data.stats import stats as count
 
-    counts = count(open_collection(place), scheme)
+    collection = open_collection(place)
+    counts = count(collection, scheme)
+    if clip is not None:
+        from dataclasses import replace
+
+        from polars import lit
+
+        from handful.audits.similarity import similarity
+
+        found = similarity(collection.whole, clip).concept
+        counts = replace(counts, summary=counts.summary.with_columns(M_ce=lit(round(found.value, 4))))
     if figure is not None:
         save_figure(heat_map(counts), figure)
     if out is not None:

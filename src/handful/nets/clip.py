@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,15 @@ class Clip(Backbone):
         self.size = int(self.net.config.vision_config.image_size)
         self.width = int(self.net.config.projection_dim)
         self.map_shape = (self.width, 1, 1)
-        facts: dict[str, Any] = {}
+        self.mean, self.std = MEAN, STD  # type: ignore[misc]
         if (path := Path(folder) / "preprocessor_config.json").is_file():
-            facts = json.loads(path.read_text(encoding="utf-8"))
-        self.mean = tuple(facts.get("image_mean", MEAN))  # type: ignore[misc]
-        self.std = tuple(facts.get("image_std", STD))  # type: ignore[misc]
+            try:
+                facts = json.loads(path.read_text(encoding="utf-8"))
+                self.mean, self.std = (  # type: ignore[misc]
+                    three(facts.get(*x)) for x in (("image_mean", MEAN), ("image_std", STD))
+                )
+            except (OSError, ValueError, TypeError, AttributeError) as error:
+                raise BadInput(f"{path} does not hold a mean and a deviation for three channels ({error})") from error
 
     def normalise(self, images: Tensor) -> Tensor:
         x = images.permute(0, 3, 1, 2).to(self.dtype) / 255
@@ -73,6 +78,14 @@ class Clip(Backbone):
             tokens = {k: v.to(device) for k, v in tokens.items() if k in ("input_ids", "attention_mask")}
             out.append(_pooled(self.net.get_text_features(**tokens)))
         return torch.cat(out).float()
+
+
+def three(values: Any) -> tuple[float, ...]:
+    """Three finite numbers, whatever a file says they are."""
+    found = tuple(float(v) for v in values)
+    if len(found) != 3 or not all(map(math.isfinite, found)):
+        raise ValueError(f"not three numbers: {values}")
+    return found
 
 
 def _pooled(output: Any) -> Tensor:

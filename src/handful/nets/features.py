@@ -15,8 +15,6 @@ from handful.clock import timed
 from handful.data.collection import Collection
 from handful.nets.compute import Compute
 
-Progress = Callable[[int, int], None]
-
 
 def embed_images(net: Any, images: np.ndarray, compute: Compute, maps: bool = False) -> Tensor:
     """Features of an array of images, in evaluation mode and without gradients, on the device."""
@@ -47,7 +45,7 @@ def embed_rows(
     rows: np.ndarray,
     compute: Compute,
     maps: bool = False,
-    progress: Progress | None = None,
+    advance: Callable[[int], None] | None = None,
 ) -> np.ndarray:
     """Float32 features of the given image numbers, each image read and embedded once, memory bounded by the batch."""
     out: np.ndarray | None = None
@@ -61,8 +59,8 @@ def embed_rows(
         if out is None:
             out = np.empty((len(rows), *block.shape[1:]), dtype=np.float32)
         out[start : start + len(block)] = block
-        if progress:
-            progress(start + len(block), len(rows))
+        if advance:
+            advance(len(block))
     if out is None:
         return np.zeros((0, *(net.map_shape if maps else (net.width,))), dtype=np.float32)
     return out
