@@ -54,10 +54,7 @@ def context_probe(
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    card = part.collection.card
-    name = column or card.context
-    if not name:
-        raise Infeasible(f"{card.name} has no column of contexts to probe for; name one with column=")
+    card, name = part.collection.card, contexts_of(part, column)
     if len(features) != len(part):
         raise BadInput(f"{len(features)} rows of features for {len(part)} images; embed the same part")
     concept, context = part.codes(card.labels)[0], part.codes((name,))[0]
@@ -85,6 +82,15 @@ def context_probe(
     return Probe(estimates[0], estimates[1], estimates[2], len(rows))
 
 
+def contexts_of(part: Part, column: str) -> str:
+    """The named column, or the collection's own column of contexts."""
+    name = column or part.collection.card.context or ""
+    if not name:
+        raise Infeasible(f"{part.collection.card.name} has no column of contexts to probe for; name one with column=")
+    part.codes((name,))
+    return name
+
+
 def probed(
     part: Part,
     net: str = "lite0",
@@ -96,7 +102,7 @@ def probed(
     compute: Compute | None = None,
 ) -> Probe:
     """`context_probe` on a backbone's features of at most ``most`` images of a part, wide ones by their main directions."""
-    compute = compute or Compute()
+    compute, column = compute or Compute(), contexts_of(part, column)
     keep = np.sort(np.random.default_rng(seed).permutation(len(part))[:most])
     part = Part(part.collection, part.scheme, f"{part.split}[probe]", part.rows[keep])
     backbone = build_net(net, part.collection.card.shape).to(compute.device).eval()

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from handful.challenge import protocol, seccomp
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+KEPT = "/opt/handful/kept"
 REPORT = struct.Struct("<4si")
 _NEW_MOUNTS, _NEW_IPC, _NEW_PIDS = 0x00020000, 0x08000000, 0x20000000
-_PRIVATE, _RECURSIVE, _NOSUID, _NODEV, _NOEXEC = 1 << 18, 1 << 14, 2, 4, 8
+_PRIVATE, _RECURSIVE, _BIND, _NOSUID, _NODEV, _NOEXEC = 1 << 18, 1 << 14, 1 << 12, 2, 4, 8
 _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _SET_DUMPABLE, _AMBIENT, _AMBIENT_CLEAR = 24, 38, 4, 47, 4
 
 
@@ -63,14 +64,20 @@ def _mount(kind: bytes, place: bytes, flags: int, options: bytes | None) -> None
     _call("mount", kind, place, kind, ctypes.c_ulong(flags), options)
 
 
-def private_namespaces(limits: dict[str, int]) -> None:
-    """Fresh /tmp, /dev/shm, /proc and IPC for this job alone; they end with it."""
+def private_namespaces(limits: dict[str, int], kept: list[str]) -> None:
+    """Fresh /tmp, /dev/shm, /proc and IPC for this job alone; they end with it.
+
+    ``kept`` are folders of the interpreter that lie below them: they are bound again, read-only as they were.
+    """
     _call("unshare", _NEW_MOUNTS | _NEW_IPC)
     _call("mount", b"none", b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None)
     size = f"size={limits['tmp_bytes']},nr_inodes={limits['inodes']},mode=1777".encode()
     shared = f"size={limits['shm_bytes']},nr_inodes={limits['inodes']},mode=1777".encode()
     _mount(b"tmpfs", b"/tmp", _NOSUID | _NODEV, size)
     _mount(b"tmpfs", b"/dev/shm", _NOSUID | _NODEV, shared)
+    for place in kept:
+        os.makedirs(place, mode=0o755)
+        _call("mount", f"{KEPT}{place}".encode(), place.encode(), None, ctypes.c_ulong(_BIND | _RECURSIVE), None)
     _mount(b"proc", b"/proc", _NOSUID | _NODEV | _NOEXEC, None)
 
 
@@ -336,7 +343,7 @@ def child(job: dict[str, Any], control: socket.socket, fds: list[int]) -> None:
         os.setsid()
         if job["isolation"] == "strong":
             try:
-                private_namespaces(job["limits"])
+                private_namespaces(job["limits"], job["kept"])
                 set_limits(job["limits"])
                 become(job["uid"])
                 seal()

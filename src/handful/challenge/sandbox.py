@@ -116,6 +116,18 @@ def _package_folders() -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def _interpreter_roots() -> tuple[str, ...]:
+    """The folders besides /usr from which the interpreter and its packages are read."""
+    roots = dict.fromkeys((sys.base_prefix, sys.prefix, *_package_folders()))
+    return tuple(root for root in roots if not Path(root).is_relative_to("/usr"))
+
+
+def _covered(roots: tuple[str, ...]) -> list[str]:
+    """Those that a job's own /tmp or /dev/shm would cover, outermost only: each job binds them again."""
+    below = [r for r in roots if any(Path(r).is_relative_to(place) for place in ("/tmp", "/dev/shm"))]
+    return [r for r in below if not any(r != other and Path(r).is_relative_to(other) for other in below)]
+
+
 def readable_roots() -> list[Path]:
     """The folders of this machine that submitted code can read."""
     roots = ("/usr", sys.base_prefix, sys.prefix, *_package_folders())
@@ -183,8 +195,8 @@ class Session:
         command = _walls(self.isolation, program)
         command += ["--size", str(self.limits.tmp_bytes), "--tmpfs", "/tmp", "--size", str(self.limits.shm_bytes)]
         command += ["--tmpfs", "/dev/shm", "--chdir", "/tmp"]
-        roots = (sys.base_prefix, sys.prefix, *_package_folders())
-        shown = {root: root for root in roots if not Path(root).is_relative_to("/usr")}
+        roots = _interpreter_roots()
+        shown = {root: root for root in roots} | {f"{child_program.KEPT}{root}": root for root in _covered(roots)}
         shown[f"{_INSIDE}/handful"] = str(_PACKAGE)
         shown |= {inside: str(outside) for inside, outside in self.mounts.items()}
         for parent in sorted({str(parent) for inside in shown for parent in Path(inside).parents} - {"/"}):
@@ -280,6 +292,7 @@ class Session:
             "kit": str(_PACKAGE / "challenge/kit") if self.isolation == "none" else f"{_INSIDE}/handful/challenge/kit",
             "packages": [str(_PACKAGE.parent) if self.isolation == "none" else _INSIDE],
             "save": save,
+            "kept": _covered(_interpreter_roots()),
             **paths,
         }
         to_read, to_write = os.pipe2(os.O_CLOEXEC)
