@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -304,3 +307,32 @@ def test_limits_of_the_sandbox_leave_room_for_a_real_network(run):
     result = run(text, tasks_per_dataset=1)
     assert result.failure is None, result.failure
     assert result.score > 0.5 and result.peak_bytes < SMALL.memory_bytes
+
+
+@needs_walls
+def test_packages_that_lie_below_tmp_stay_in_sight_and_cannot_be_written(run, monkeypatch):
+    """A checkout in /tmp has its interpreter there, which a job's own /tmp must not cover."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder, "packages").mkdir()
+        Path(folder, "packages", "rare_package.py").write_text("VALUE = 41\n")
+        Path(folder, "beside").write_text("not shown")
+        Path(folder).chmod(0o755)
+        usual = sandbox._package_folders()
+        monkeypatch.setattr(sandbox, "_package_folders", lambda: (*usual, f"{folder}/packages"))
+        fit = f"""
+        import rare_package
+        print("value", rare_package.VALUE + 1)
+        print("beside", os.path.exists({folder + "/beside"!r}))
+        try:
+            open({folder + "/packages/new.py"!r}, "w")
+            print("written")
+        except OSError as error:
+            print("refused", error.errno)
+        open("/tmp/own", "w").write("x")
+        return _old_fit(self, support_set)
+        """
+        result = run(source(fit=fit), tasks_per_dataset=1)
+        assert result.failure is None, result.failure.log
+        assert "value 42" in result.test_log and "beside False" in result.test_log
+        assert "refused" in result.test_log and "written" not in result.test_log
+        assert os.listdir(f"{folder}/packages") == ["rare_package.py"]

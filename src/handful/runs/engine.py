@@ -127,7 +127,7 @@ class Processes:
                         break
                 # A bounded wait: polars' signal handler restarts system calls, so Ctrl-C would not wake this thread.
                 done, _ = wait(under_way, timeout=0.5, return_when=FIRST_COMPLETED)
-                for future in done:
+                for future in [f for f in under_way if f in done]:
                     entry = under_way.pop(future)
                     if isinstance(future.exception(), BrokenProcessPool):
                         lost.append(entry)
