@@ -18,7 +18,7 @@ from handful.report.page import unique
 from handful.report.summary import binned
 from handful.report.tables import Sheet, cells_grid, unused
 from handful.runs import Run
-from handful.runs.filled import learning_of
+from handful.runs.filled import learning_of, net_of
 
 SHOWN_COLUMNS, SHOWN_PAIRS = 7, 28
 
@@ -220,6 +220,7 @@ def reported_rows(entries: list[Entry]) -> list[dict[str, Any]]:
             {
                 "method": label,
                 "learning": learning_of(found[0].run.method),
+                "net": net_of(found[0].run),
                 "test": test,
                 "metric": metric,
                 "measured": scale * one.value,

@@ -92,7 +92,9 @@ def recipe_text(result: RecipeResult) -> str:
     """A recipe's table for the terminal, reported numbers in brackets."""
     recipe, frame = result.recipe, result.frame
     head = f"{recipe.title}" + (f" ({recipe.paper}, {recipe.table})" if recipe.paper else "")
-    lines = [head, f"measured on {result.collection.id}: mean ± 95% half interval; [reported]"]
+    counts = sorted({len(run.frame) for run in result.runs.values()})
+    many = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}" if counts else "no"
+    lines = [head, f"measured on {result.collection.id}, {many} tasks a cell: mean ± 95% half interval; [reported]"]
     if frame["reported"].is_not_null().any():
         where = recipe.reported_on or "the paper's own collection"
         lines.append(
@@ -105,24 +107,26 @@ def recipe_text(result: RecipeResult) -> str:
 
 
 def recipe_grid(result: RecipeResult) -> pl.DataFrame:
-    """One row a method (with GL, LL, TT where methods have them), one column a test, each cell a text."""
+    """One row a method (with GL, LL, TT and its backbone where it has them), one column a test, each cell a text."""
     return cells_grid(result.frame, [t.label for t in result.recipe.test])
 
 
 def cells_grid(frame: pl.DataFrame, tests: list[str]) -> pl.DataFrame:
     """The cells of a recipe's frame as a grid, reported numbers in brackets."""
     rows: dict[str, dict[str, str]] = {}
-    learning: dict[str, str] = {}
+    facts: dict[str, dict[str, str]] = {"learning": {}, "net": {}}
     for r in frame.iter_rows(named=True):
         cell = f"{r['measured']:.2f} ± {r['half']:.2f}"
         if r["reported"] is not None:
             half = f" ± {r['reported_half']:.2f}" if r["reported_half"] is not None else ""
             cell += f" [{r['reported']:.2f}{half}]"
         rows.setdefault(r["method"], {})[r["test"]] = cell
-        learning[r["method"]] = r["learning"]
+        for name, found in facts.items():
+            found[r["method"]] = r[name]
     columns: dict[str, list[str]] = {"method": list(rows)}
-    if any(learning.values()):
-        columns[unused("learning", tests)] = [learning[m] for m in rows]
+    for name, found in facts.items():
+        if any(found.values()):
+            columns[unused(name, tests)] = [found[m] for m in rows]
     return pl.DataFrame({**columns, **{t: [cells.get(t, "") for cells in rows.values()] for t in tests}})
 
 

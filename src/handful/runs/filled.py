@@ -56,6 +56,7 @@ class RecipeResult:
                     {
                         "method": method.title,
                         "learning": learning_of(runs[0].method),
+                        "net": net_of(runs[0]),
                         "test": test.label,
                         "metric": metric,
                         "measured": scale * estimate.value,
@@ -89,3 +90,8 @@ class RecipeResult:
 def learning_of(method: str) -> str:
     """GL, LL, TT: how a method learns, where MetaCoCo's tables list it."""
     return getattr(registry.get("methods", method), "learning", "") if method in registry.names("methods") else ""
+
+
+def net_of(run: Run) -> str:
+    """The backbone that a run's method was asked to use; nothing for methods without one."""
+    return str(run.identity.get("options", {}).get("net") or "")
