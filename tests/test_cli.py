@@ -194,3 +194,17 @@ def test_a_bug_still_shows_its_traceback(packed, monkeypatch):
 def test_the_module_runs_as_the_script_does():
     out = subprocess.run([*COMMAND, "--version"], capture_output=True, text=True, env={**os.environ}, check=True)
     assert out.stdout.strip() and Path(sys.executable).exists()
+
+
+def test_a_warning_is_one_line_said_once(tmp_path, capfd):
+    """Classes that cannot serve are named without a place in our code, however often the rule is checked."""
+    from handful.cli import main
+
+    command = (
+        "eval nearest-centroid world:classes=16,images=16,size=16,seed=11 --rule ood --ways 2 --shots 1 --queries 1"
+    )
+    with pytest.raises(SystemExit) as end:
+        main([*command.split(), "--rule-set", "conflict=false", "--tasks", "3", "--split", "all"])
+    said = capfd.readouterr().err
+    assert end.value.code == 0 and said.count("classes left out of ood tasks") == 1
+    assert said.startswith("handful: note: ") and "UserWarning" not in said and ".py" not in said

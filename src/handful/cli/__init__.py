@@ -8,8 +8,12 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import re
 import signal
 import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
 
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, os.environ.get("HANDFUL_THREADS", "1"))
@@ -34,7 +38,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "report": ("handful.cli.report", "Compare runs in a page: intervals, ties, tests, ranks, curves, pictures."),
     "zero-shot": ("handful.cli.zero_shot", "Audit, build and run zero-shot benchmarks."),
     "challenge": ("handful.cli.challenge", "Competitions with code submissions."),
-    "metacoco": ("handful.cli.metacoco", "Draw the context-shift paper's figures for a collection."),
+    "metacoco": ("handful.cli.metacoco", "The context-shift paper's metric and figures for your collections."),
     "rlcl": ("handful.cli.rlcl", "Build and describe collections for compositional tasks."),
     "audit": ("handful.cli.audit", "Ask what a benchmark's score will really mean."),
     "cache": ("handful.cli.cache", "List and clear what is kept between runs."),
@@ -94,11 +98,28 @@ def _stop(*_: object) -> None:
     raise Stopped("stopped by the keyboard; what was finished is kept, the same command goes on from there")
 
 
+class _Notes:
+    """Warnings as people read them: one line, once, without the place in our code."""
+
+    def __init__(self, usual: Callable[..., None]):
+        self.usual, self.said = usual, {""}
+
+    def __call__(self, message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+        text = " ".join(str(message).split())
+        if category is not UserWarning:
+            self.usual(message, category, *place, **more)
+        elif text not in self.said and not re.match(r"Glyph \d+ .* missing from", text):
+            self.said.add(text)
+            print(f"handful: note: {text}", file=sys.stderr)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the console script."""
     signal.signal(signal.SIGINT, _stop)
     try:
-        app(args=arguments, standalone_mode=True)
+        with warnings.catch_warnings():
+            warnings.showwarning = _Notes(warnings.showwarning)
+            app(args=arguments, standalone_mode=True)
     except HandfulError as error:
         _end(str(error))
     except BrokenPipeError:

@@ -173,4 +173,7 @@ def save_figure(figure: Any, path: str | Path) -> None:
     kind = place.suffix.lower().lstrip(".")
     if kind not in ("png", "svg", "pdf"):
         raise BadInput(f"{place}: figures are saved as .png, .svg or .pdf; name the file so")
-    write_atomically(place, lambda t: figure.savefig(t, format=kind))
+    from matplotlib import rc_context
+
+    with rc_context({"svg.fonttype": "none"}):
+        write_atomically(place, lambda t: figure.savefig(t, format=kind))

@@ -14,6 +14,7 @@ from handful import registry
 from handful.data.store import fresh_folder
 from handful.errors import BadInput, Mismatch, nearest
 from handful.metrics import Comparison, Estimate, Metric, mean_interval, paired
+from handful.metrics.context import PREFIX, by_context
 
 
 @dataclass
@@ -74,7 +75,7 @@ class Run:
         rows = []
         for values, group in self.frame.group_by(*keys, maintain_order=True):
             estimate = self.estimate(column, group)
-            rows.append({**dict(zip(keys, values, strict=True)), "tasks": len(group), **_columns(estimate)})
+            rows.append({**dict(zip(keys, values, strict=True)), "tasks": len(group), **estimate.as_dict()})
         return pl.DataFrame(rows).sort(list(keys))
 
     def summary(self) -> pl.DataFrame:
@@ -82,8 +83,12 @@ class Run:
         for metric in self.metrics:
             for column in metric.columns:
                 if column in self.frame.columns:
-                    rows.append({"metric": column, "tasks": len(self.frame), **_columns(self.estimate(column))})
+                    rows.append({"metric": column, "tasks": len(self.frame), **self.estimate(column).as_dict()})
         return pl.DataFrame(rows)
+
+    def contexts(self) -> pl.DataFrame | None:
+        """Accuracy in each context of the queries, worst first; nothing for a collection without contexts."""
+        return by_context(self.frame) if any(c.startswith(PREFIX) for c in self.frame.columns) else None
 
     def compare(self, other: Run, column: str | None = None) -> Comparison:
         """Paired difference to another run on the same tasks."""
@@ -136,18 +141,25 @@ class Run:
         for row in self.summary().iter_rows(named=True):
             scale = self.scale(row["metric"])
             half = scale * (row["high"] - row["low"]) / 2
-            lines.append(
-                f"  {row['metric']:<12} {scale * row['value']:6.2f} ± {half:.2f}  (95%, over {row['over']}, n={row['tasks']})"
+            spread = (
+                f"± {half:.2f}  (95%, over {row['over']}, n={row['n']})" if row["n"] > 1 else "(one task, no interval)"
             )
+            lines.append(f"  {row['metric']:<13} {scale * row['value']:6.2f} {spread}")
         if self.frame["repeat"].n_unique() > 1:
             seeds = self.over_seeds()
-            lines.append(f"  {self.main:<12} {seeds}  (95%, over {seeds.n} drawing seeds)")
+            lines.append(
+                f"  {self.main:<13} {seeds.scale * seeds.value:6.2f} ± {seeds.scale * seeds.half:.2f}  (95%, over {seeds.n} drawing seeds)"
+            )
         for key in ("dataset", "ways", "shots"):
             if key in self.frame.columns and 1 < self.frame[key].n_unique() <= 20:
                 parts = [
                     f"{r[key]}: {self.scale(self.main) * r['value']:.1f}" for r in self.by(key).iter_rows(named=True)
                 ]
                 lines.append(f"  by {key}: " + ", ".join(parts))
+        if (found := self.contexts()) is not None:
+            worst = [f"{r['context']}: {100 * r['value']:.1f}" for r in found.head(20).iter_rows(named=True)]
+            more = f" and {len(found) - 20} more" if len(found) > 20 else ""
+            lines.append("  by context, worst first: " + ", ".join(worst) + more)
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -157,8 +169,6 @@ class Run:
 
     def as_dict(self) -> dict[str, Any]:
         """One JSON object: identity, summary, timings."""
-        return {"identity": self.identity, "summary": self.summary().to_dicts(), **self.facts}
-
-
-def _columns(estimate: Estimate) -> dict[str, Any]:
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "over": estimate.over}
+        found = self.contexts()
+        contexts = {} if found is None else {"contexts": found.to_dicts()}
+        return {"identity": self.identity, "summary": self.summary().to_dicts(), **contexts, **self.facts}

@@ -104,7 +104,8 @@ class ContextShift(Rule):
         able = counts >= self._held
         why: dict[int, str] = {}
         for c in np.flatnonzero(able.sum(1) < self._spread).tolist():
-            why[c] = f"fewer than {self._spread} contexts with {self._held} images"
+            few = "no context" if self._spread == 1 else f"fewer than {self._spread} contexts"
+            why[c] = f"{few} with {self._held} images"
         while True:
             kept = np.asarray([c not in why for c in range(len(counts))])
             found = len(why)
