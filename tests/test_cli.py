@@ -208,3 +208,22 @@ def test_a_warning_is_one_line_said_once(tmp_path, capfd):
     said = capfd.readouterr().err
     assert end.value.code == 0 and said.count("classes left out of ood tasks") == 1
     assert said.startswith("handful: note: ") and "UserWarning" not in said and ".py" not in said
+
+
+def test_every_run_on_a_collection_with_contexts_shows_them(capfd):
+    from handful.cli import main
+
+    command = (
+        "eval nearest-centroid world:classes=12,images=24,size=16 --ways 3 --shots 2 --queries 4 --tasks 6 --split all"
+    )
+    said = []
+    for more in ([], ["--json"]):
+        with pytest.raises(SystemExit):
+            main([*command.split(), *more])
+        said.append(capfd.readouterr().out)
+    found = json.loads(said[1])
+    assert found["contexts"] == sorted(found["contexts"], key=lambda r: (r["value"], r["context"]))
+    worst = next(r for r in found["summary"] if r["metric"] == "worst_context")
+    assert worst["value"] == found["contexts"][0]["value"] and worst["n"] == found["contexts"][0]["tasks"]
+    name = found["contexts"][0]["context"]
+    assert f"by context, worst first: {name}: {100 * worst['value']:.1f}" in said[0]

@@ -38,7 +38,7 @@ class Contexts(Metric):
     def reduce(self, frame: pl.DataFrame, column: str) -> Estimate:
         if column != "worst_context":
             return super().reduce(frame, column)
-        means = [mean_interval(frame[c].drop_nulls().to_numpy()) for c in frame.columns if c.startswith(PREFIX)]
+        means = [mean_interval(frame[c].drop_nulls().to_numpy()) for c in sorted(frame.columns) if c.startswith(PREFIX)]
         known = [m for m in means if m.n]
         return min(known, key=lambda m: m.value) if known else mean_interval(np.zeros(0))
 
