@@ -55,3 +55,27 @@ def test_two_million_images_are_not_loaded(tmp_path):
     grown = found["peak_memory_mb"] - base["peak_memory_mb"]
     # Two million rows of an index: a few int64 arrays and the label table; the pixels would be 1,536 MB.
     assert grown < 450, f"{found['peak_memory_mb']:.0f} MB against {base['peak_memory_mb']:.0f} MB"
+
+
+def test_freed_memory_is_kept_for_the_next_batch_unless_told_otherwise():
+    """Page faults of large blocks taken again and again: with the option the pages are there already."""
+    code = (
+        "import resource, torch; from handful.nets.compute import Compute\n"
+        "faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "with Compute().here():\n"
+        "    torch.ones(20_000_000)\n"
+        "    before = faults()\n"
+        "    for _ in range(5): torch.ones(20_000_000)\n"
+        "    print(faults() - before)\n"
+    )
+    found = []
+    for keep in ("0", "1"):
+        environment = {**os.environ, "HANDFUL_KEEP_MEMORY": keep, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        found.append(int(done.stdout))
+    if not sys.platform.startswith("linux"):
+        pytest.skip("only glibc is told to keep memory")
+    assert found[1] < 200 and found[1] < found[0] / 2, found

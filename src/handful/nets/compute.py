@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,6 +67,8 @@ class Compute:
     @contextmanager
     def here(self) -> Iterator[torch.device]:
         """Pin the threads for a block and put them back after it."""
+        if torch.device(self.device).type == "cpu":
+            keep_memory()
         before = torch.get_num_threads()
         torch.set_num_threads(min(self.threads, os.cpu_count() or 1))
         try:
@@ -74,3 +79,21 @@ class Compute:
     def autocast(self) -> torch.autocast:
         on = self.precision != "float32"
         return torch.autocast(torch.device(self.device).type, dtype=getattr(torch, self.precision), enabled=on)
+
+
+@functools.cache
+def keep_memory() -> bool:
+    """Have the C library keep the memory of large tensors that are freed, up to 2 GB of it, for the next ones.
+
+    By default glibc gives every block above 32 MB back to the system at once, and each batch pays for the same pages again:
+    embedding and training on the processor spend up to two thirds of their time on that (`benchmarks/kept_memory.py`). For
+    the whole process, from the first computation on; ``HANDFUL_KEEP_MEMORY=0`` leaves the C library as it is.
+    """
+    if not sys.platform.startswith("linux") or os.environ.get("HANDFUL_KEEP_MEMORY") == "0":
+        return False
+    mmap_threshold, trim_threshold = -3, -1
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    return bool(mallopt(mmap_threshold, 1 << 30) and mallopt(trim_threshold, (1 << 31) - 1))

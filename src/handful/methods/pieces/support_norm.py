@@ -26,6 +26,10 @@ class SupportNorm(nn.Module):
         if self.first is None:
             return F.batch_norm(x, None, None, self.weight, self.bias, training=True, eps=self.eps)
         known = x[: self.first]
+        if not torch.is_grad_enabled():
+            variance, mean = torch.var_mean(known, (0, 2, 3), correction=0)
+            return F.batch_norm(x, mean, variance, self.weight, self.bias, training=False, eps=self.eps)
+        # Written out: gradients pass through the statistics too.
         mean = known.mean((0, 2, 3), keepdim=True)
         variance = (known - mean).square().mean((0, 2, 3), keepdim=True)
         scale = self.weight.view(1, -1, 1, 1) * torch.rsqrt(variance + self.eps)
