@@ -63,7 +63,7 @@ def test_freed_memory_is_kept_for_the_next_batch_unless_told_otherwise():
         "import resource, torch; from handful.nets.compute import Compute\n"
         "faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
         "with Compute().here():\n"
-        "    torch.ones(20_000_000)\n"
+        "    for _ in range(6): torch.ones(20_000_000)\n"
         "    before = faults()\n"
         "    for _ in range(5): torch.ones(20_000_000)\n"
         "    print(faults() - before)\n"
