@@ -27,8 +27,9 @@ from handful.challenge.archive import digest
 from handful.challenge.baselines import NAMES, baseline
 from handful.challenge.db import Database
 from handful.challenge.packing import pack_method
-from handful.challenge.service import export_csv, make_app
+from handful.challenge.service import make_app
 from handful.challenge.spec import TEMPLATE, read
+from handful.challenge.web.public import export_csv
 from handful.challenge.worker import Worker
 
 FEW = {"schedule.steps": 30, "schedule.validate_every": 15, "schedule.validate_tasks": 5}

@@ -352,7 +352,7 @@ def export(
     Example: handful challenge export flowers --phase final --league free-style --tables tables/
     """
     from handful.challenge.rules import leaderboard
-    from handful.challenge.service import export_csv
+    from handful.challenge.web.public import export_csv
     from handful.challenge.tables import write_tables
 
     challenge, root = _open(folder)

@@ -1,0 +1,1 @@
+"""The pages and calls of the service, a file a part."""
