@@ -29,7 +29,7 @@ from handful.challenge.db import Database
 from handful.challenge.packing import pack_method
 from handful.challenge.service import make_app
 from handful.challenge.spec import TEMPLATE, read
-from handful.challenge.web.public import export_csv
+from handful.challenge.tables import export_csv
 from handful.challenge.worker import Worker
 
 FEW = {"schedule.steps": 30, "schedule.validate_every": 15, "schedule.validate_tasks": 5}
@@ -121,7 +121,7 @@ def main() -> None:
         rules.advance(session, challenge)
     worker.forever(until_empty=True)
     with database.reading() as session:
-        print(export_csv(session, challenge, "final", "meta-learning"))
+        print(export_csv(rules.leaderboard(session, challenge, "final", "meta-learning")))
 
 
 if __name__ == "__main__":

@@ -22,9 +22,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from machine import quiet, verdict
 
-from handful.challenge.evaluate import ArraySource, Plan, evaluate, write_training
+from handful.challenge.evaluate import ArraySource, evaluate, write_training
 from handful.challenge.job import Job
 from handful.challenge.kit.cdmetadl.ingestion.data_generator import to_tensor
+from handful.challenge.plan import Plan
 from handful.challenge.sandbox import detect
 
 SUBMISSION = """

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from handful.challenge.db import Database
-from handful.challenge.evaluate import Row
 from handful.challenge.failures import Failure
+from handful.challenge.plan import Row
 from handful.challenge.running import Outcome
 from handful.challenge.scores import frame_of, summary
 from handful.challenge.spec import read

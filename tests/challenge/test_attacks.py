@@ -714,7 +714,8 @@ def memoriser(use: bool) -> str:
 
 def test_a_memorising_submission_gains_nothing_and_gains_much_without_isolation(tmp_path, train):
     """Patterns drowned in noise: the learner alone is weak, and a memory of earlier supports would know every image."""
-    from handful.challenge.evaluate import ArraySource, Plan, evaluate
+    from handful.challenge.evaluate import ArraySource, evaluate
+    from handful.challenge.plan import Plan
 
     from .conftest import blobs
 

@@ -195,8 +195,9 @@ SMALL_OPTIONS = {
 @pytest.mark.parametrize("name", NAMES)
 def test_a_packed_baseline_runs_behind_the_wall(name, tmp_path, sets, train, hidden):
     from handful.challenge.archive import root_of, unpack
-    from handful.challenge.evaluate import Plan, evaluate
+    from handful.challenge.evaluate import evaluate
     from handful.challenge.packing import pack_method
+    from handful.challenge.plan import Plan
 
     from .conftest import QUICK, SMALL
 
@@ -226,7 +227,8 @@ def test_a_pre_trained_resnet18_goes_in_the_archive_and_is_what_the_learner_star
     from typer.testing import CliRunner
 
     from handful.challenge.archive import root_of, unpack
-    from handful.challenge.evaluate import Plan, evaluate
+    from handful.challenge.evaluate import evaluate
+    from handful.challenge.plan import Plan
     from handful.cli import app
     from handful.nets import build
 

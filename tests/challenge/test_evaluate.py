@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from handful.challenge import sandbox, seeds
-from handful.challenge.evaluate import ArraySource, Plan, disguise, interleave
+from handful.challenge.evaluate import ArraySource, disguise, interleave
 from handful.challenge.failures import Failure, clean_text, tell
+from handful.challenge.plan import Plan
 from handful.challenge.protocol import BadFrame, Frame, Kind, Stage, Status, check_answer
 from handful.errors import BadInput, Missing
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from handful.challenge import scores
-from handful.challenge.evaluate import Row
+from handful.challenge.plan import Row
 from handful.challenge.results import difficulty_figure
 from handful.errors import BadInput
 

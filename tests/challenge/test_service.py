@@ -19,8 +19,8 @@ from sqlalchemy import select
 
 from handful.challenge import accounts, queue, rules, scores, seeds
 from handful.challenge.db import Database, Login, Phase, Submission, Token, User, now
-from handful.challenge.evaluate import Row
 from handful.challenge.failures import Failure, tell
+from handful.challenge.plan import Row
 from handful.challenge.running import Outcome
 from handful.challenge.service import make_app
 from handful.challenge.spec import TEMPLATE, read

@@ -8,13 +8,11 @@ system-call filter) and only then lets it import the submission. Run as a script
 from __future__ import annotations
 
 import array
-import ctypes
 import importlib
 import importlib.util
 import json
 import os
 import random
-import resource
 import select
 import signal
 import socket
@@ -24,14 +22,10 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from handful.challenge import protocol, seccomp
+    from handful.challenge import confine, protocol, seccomp
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-KEPT = "/opt/handful/kept"
 REPORT = struct.Struct("<4si")
-_NEW_MOUNTS, _NEW_IPC, _NEW_PIDS = 0x00020000, 0x08000000, 0x20000000
-_PRIVATE, _RECURSIVE, _BIND, _NOSUID, _NODEV, _NOEXEC = 1 << 18, 1 << 14, 1 << 12, 2, 4, 8
-_CAPBSET_DROP, _SET_NO_NEW_PRIVS, _SET_DUMPABLE, _AMBIENT, _AMBIENT_CLEAR = 24, 38, 4, 47, 4
 
 
 def _sibling(name: str) -> Any:
@@ -48,88 +42,9 @@ if __name__ == "__main__":
     sys.path += [path for path in sys.argv[3].split(os.pathsep) if path not in sys.path]
 
 if not TYPE_CHECKING:
+    confine = _sibling("confine")
     protocol = _sibling("protocol")
     seccomp = _sibling("seccomp")
-
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _call(name: str, *arguments: Any) -> None:
-    if getattr(libc, name)(*arguments) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
-
-
-def _mount(kind: bytes, place: bytes, flags: int, options: bytes | None) -> None:
-    _call("mount", kind, place, kind, ctypes.c_ulong(flags), options)
-
-
-def private_namespaces(limits: dict[str, int], kept: list[str]) -> None:
-    """Fresh /tmp, /dev/shm, /proc and IPC for this job alone; they end with it.
-
-    ``kept`` are folders of the interpreter that lie below them: they are bound again, read-only as they were.
-    """
-    _call("unshare", _NEW_MOUNTS | _NEW_IPC)
-    _call("mount", b"none", b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None)
-    size = f"size={limits['tmp_bytes']},nr_inodes={limits['inodes']},mode=1777".encode()
-    shared = f"size={limits['shm_bytes']},nr_inodes={limits['inodes']},mode=1777".encode()
-    _mount(b"tmpfs", b"/tmp", _NOSUID | _NODEV, size)
-    _mount(b"tmpfs", b"/dev/shm", _NOSUID | _NODEV, shared)
-    for place in kept:
-        os.makedirs(place, mode=0o755)
-        _call("mount", f"{KEPT}{place}".encode(), place.encode(), None, ctypes.c_ulong(_BIND | _RECURSIVE), None)
-    _mount(b"proc", b"/proc", _NOSUID | _NODEV | _NOEXEC, None)
-
-
-def set_limits(limits: dict[str, int]) -> None:
-    """Per-process limits; the sum of memory is the evaluator's to watch."""
-    for name, value in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_DATA, limits["memory_bytes"]),
-        (resource.RLIMIT_AS, limits["memory_bytes"] + limits["address_slack"]),
-        (resource.RLIMIT_FSIZE, limits["file_bytes"]),
-        (resource.RLIMIT_NOFILE, limits["open_files"]),
-        (resource.RLIMIT_NPROC, limits["processes"]),
-        (resource.RLIMIT_MEMLOCK, 0),
-        (resource.RLIMIT_MSGQUEUE, 0),
-        (resource.RLIMIT_RTPRIO, 0),
-    ):
-        hard = resource.getrlimit(name)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(name, (value, value))
-
-
-def become(uid: int) -> None:
-    """Become a user that owns nothing, without groups, capabilities or a way back."""
-    for capability in range(64):
-        if libc.prctl(_CAPBSET_DROP, capability, 0, 0, 0) != 0:
-            break
-    _call("prctl", _AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
-    # Leaving root clears all sets but the inheritable one.
-    version_3 = 0x20080522
-    _call("capset", struct.pack("<Ii", version_3, 0), bytes(24))
-
-
-def seal() -> None:
-    """No new privileges, then the filter; then look whether all of it holds, and stop if not."""
-    _call("prctl", _SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    _call("prctl", _SET_DUMPABLE, 1, 0, 0, 0)
-    seccomp.install()
-
-
-def check_sealed() -> None:
-    """Fail closed: read back from the kernel that nothing is left to this process."""
-    with open("/proc/self/status", encoding="ascii") as file:
-        status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
-    wrong = [name for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb") if int(status[name], 16) != 0]
-    wrong += [name for name, value in (("NoNewPrivs", "1"), ("Seccomp", "2")) if status.get(name) != value]
-    if os.getuid() == 0:
-        wrong.append("Uid")
-    if wrong:
-        raise OSError(f"the sandbox is not closed: {', '.join(wrong)}")
 
 
 def tidy_descriptors(incoming: int, outgoing: int, log: int) -> tuple[int, int]:
@@ -324,7 +239,7 @@ def run_job(job: dict[str, Any], incoming: int, outgoing: int) -> None:
     try:
         prepare(job)
         if job["isolation"] != "none":
-            check_sealed()
+            confine.check_sealed()
     except BaseException as error:
         return report.failed(protocol.Stage.LOADED, protocol.Status.CONFINE_ERROR, error)
     if job["kind"] == "train":
@@ -343,10 +258,10 @@ def child(job: dict[str, Any], control: socket.socket, fds: list[int]) -> None:
         os.setsid()
         if job["isolation"] == "strong":
             try:
-                private_namespaces(job["limits"], job["kept"])
-                set_limits(job["limits"])
-                become(job["uid"])
-                seal()
+                confine.private_namespaces(job["limits"], job["kept"])
+                confine.set_limits(job["limits"])
+                confine.become(job["uid"])
+                confine.seal(seccomp.install)
             except BaseException as error:
                 Reporter(outgoing).failed(protocol.Stage.LOADED, protocol.Status.CONFINE_ERROR, error)
                 os._exit(71)
@@ -373,14 +288,14 @@ def receive(control: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
 def fork_job(job: dict[str, Any], control: socket.socket, fds: list[int], home: int | None) -> int:
     """Fork the job's child into a process namespace of its own, where root allows."""
     if home is not None:
-        _call("unshare", _NEW_PIDS)
+        confine.call("unshare", confine.NEW_PIDS)
     pid = os.fork()
     if pid == 0:
         child(job, control, fds)
     for fd in fds:
         os.close(fd)
     if home is not None:
-        _call("setns", home, _NEW_PIDS)
+        confine.call("setns", home, confine.NEW_PIDS)
     return pid
 
 
@@ -424,7 +339,7 @@ def serve(control: socket.socket, isolation: str) -> None:
         if job["isolation"] == "userns":
             control.close()
             incoming, outgoing = tidy_descriptors(*fds)
-            set_limits(job["limits"])
+            confine.set_limits(job["limits"])
             run_job(job, incoming, outgoing)
             sys.stdout.flush()
             os._exit(0)

@@ -11,131 +11,20 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
-from handful.challenge import protocol, seeds
+from handful.challenge import protocol
 from handful.challenge.failures import Failure
 from handful.challenge.job import Job
+from handful.challenge.plan import Clock, HiddenTask, Plan, Result, Row, TaskSource
 from handful.challenge.protocol import Block, Stage
-from handful.challenge.sandbox import PRELOAD, Isolation, Limits, Session, detect
+from handful.challenge.sandbox import PRELOAD, Limits, Session
 from handful.metrics.accuracy import accuracies
 
 _SAFE_PART = re.compile(r"^[\w][\w.\- ]{0,99}$")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Times:
-    """Seconds for each phase; ``load`` is importing and loading before one task, ``total`` the whole run."""
-
-    load: float = 60.0
-    train: float = 5 * 3600.0
-    save: float = 120.0
-    fit: float = 120.0
-    predict: float = 120.0
-    total: float = 5 * 3600.0
-
-
-@dataclass(frozen=True)
-class HiddenTask:
-    """One task with everything that the scorer knows; labels are 0..ways-1."""
-
-    dataset: str
-    ways: int
-    shots: int
-    support: np.ndarray
-    support_labels: np.ndarray
-    query: np.ndarray
-    query_labels: np.ndarray
-
-
-class TaskSource(Protocol):
-    """Hidden tasks by data set: ``draw(dataset, seed, i)`` gives the i-th task of a data set."""
-
-    def datasets(self) -> list[str]: ...
-
-    def draw(self, dataset: str, seed: int, i: int) -> HiddenTask: ...
-
-
-@dataclass(frozen=True)
-class Row:
-    """One scored task."""
-
-    task: int
-    dataset: str
-    ways: int
-    shots: int
-    queries: int
-    accuracy: float
-    balanced: float
-    normalised: float
-
-
-@dataclass
-class Result:
-    """What a run gave: a row a task, seconds by phase, the end of the logs, and the failure if there was one."""
-
-    rows: list[Row] = field(default_factory=list)
-    failure: Failure | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-    task_seconds: list[dict[str, float]] = field(default_factory=list)
-    train_log: str = ""
-    test_log: str = ""
-    peak_bytes: int = 0
-
-    @property
-    def score(self) -> float | None:
-        """Mean normalised accuracy over all tasks, or None for a run that failed."""
-        if self.failure is not None or not self.rows:
-            return None
-        return float(np.mean([row.normalised for row in self.rows]))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How one submission is run: its tasks, its limits, and how it is contained.
-
-    ``warm`` are modules that the meta-test's parent imports once for all tasks; torch imports dynamo when the first
-    optimiser is made, which would cost every task that trains more than its fork does.
-    """
-
-    tasks_per_dataset: int
-    secret: bytes
-    times: Times = field(default_factory=Times)
-    limits: Limits = field(default_factory=Limits)
-    threads: int = 1
-    trust: bool = False
-    together: bool = False
-    words: tuple[object, ...] = ()
-    warm: tuple[str, ...] = ("torch._dynamo",)
-
-    def isolation(self) -> Isolation:
-        """Untrusted code runs contained or not at all."""
-        return "none" if self.trust else detect()
-
-    def seed(self, *words: object) -> int:
-        """A seed for one use within this run."""
-        return seeds.derive(self.secret, *self.words, *words)
-
-
-class Clock:
-    """The evaluator's clock: no phase outlives the run."""
-
-    def __init__(self, total: float) -> None:
-        self.end = time.monotonic() + total
-
-    def until(self, seconds: float) -> float:
-        """The moment when a phase of ``seconds`` that begins now must end."""
-        return min(self.end, time.monotonic() + seconds)
-
-    def blame(self, failure: Failure) -> Failure:
-        """A phase that was cut short by the end of the whole run is not to blame for itself."""
-        if failure.code.startswith("TIMEOUT") and time.monotonic() >= self.end:
-            return Failure("TIMEOUT_TOTAL", failure.phase, "the whole run's time was up", log=failure.log)
-        return failure
 
 
 def evaluate(

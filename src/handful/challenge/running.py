@@ -13,8 +13,9 @@ import polars as pl
 
 from handful.challenge import scores
 from handful.challenge.archive import ArchiveLimits, root_of, unpack, weights_in
-from handful.challenge.evaluate import Plan, Result, Row, evaluate
+from handful.challenge.evaluate import evaluate
 from handful.challenge.failures import Failure, clean_text, tell
+from handful.challenge.plan import Plan, Result, Row
 from handful.challenge.sandbox import check_hidden
 from handful.challenge.sources import Data
 from handful.challenge.spec import PHASES

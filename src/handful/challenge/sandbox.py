@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from handful.challenge import child as child_program
-from handful.challenge import seccomp
+from handful.challenge import confine, seccomp
 from handful.challenge.failures import Failure
 from handful.challenge.job import Job
 from handful.errors import BadInput, Missing
@@ -196,7 +196,7 @@ class Session:
         command += ["--size", str(self.limits.tmp_bytes), "--tmpfs", "/tmp", "--size", str(self.limits.shm_bytes)]
         command += ["--tmpfs", "/dev/shm", "--chdir", "/tmp"]
         roots = _interpreter_roots()
-        shown = {root: root for root in roots} | {f"{child_program.KEPT}{root}": root for root in _covered(roots)}
+        shown = {root: root for root in roots} | {f"{confine.KEPT}{root}": root for root in _covered(roots)}
         shown[f"{_INSIDE}/handful"] = str(_PACKAGE)
         shown |= {inside: str(outside) for inside, outside in self.mounts.items()}
         for parent in sorted({str(parent) for inside in shown for parent in Path(inside).parents} - {"/"}):

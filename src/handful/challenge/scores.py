@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from handful.challenge.evaluate import Row
+from handful.challenge.plan import Row
 from handful.data.store import write_atomically
 from handful.errors import BadInput
 from handful.metrics.base import Estimate, mean_interval

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from handful.challenge.evaluate import HiddenTask, write_training
+from handful.challenge.evaluate import write_training
+from handful.challenge.plan import HiddenTask
 from handful.challenge.spec import PHASES, Challenge
 from handful.data.collection import Collection, Part
 from handful.errors import BadInput, Infeasible

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from handful.challenge.evaluate import Times
+from handful.challenge.plan import Times
 from handful.challenge.sandbox import Limits
 from handful.errors import BadInput
 

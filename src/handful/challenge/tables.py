@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -11,6 +14,9 @@ from handful.challenge import scores
 from handful.challenge.results import difficulty_figure
 from handful.data.store import write_atomically
 from handful.errors import BadInput
+
+if TYPE_CHECKING:
+    from handful.challenge.rules import Line
 
 
 def overall(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
@@ -67,3 +73,19 @@ def write_tables(frames: Mapping[str, pl.DataFrame], folder: Path) -> list[Path]
 
 def _write_csv(table: pl.DataFrame, path: Path) -> None:
     write_atomically(path, lambda t: table.write_csv(t))
+
+
+def export_csv(lines: Sequence[Line]) -> str:
+    """A leaderboard as CSV; names that a spreadsheet would take for a formula are quoted."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    datasets = sorted({name for line in lines for name in line.by_dataset})
+    writer.writerow(["rank", "name", "score", "low", "high", "mean_rank", "submitted", *datasets])
+    for line in lines:
+        name = f"'{line.name}" if line.name[:1] in "=+-@" else line.name
+        values = [line.by_dataset.get(dataset, "") for dataset in datasets]
+        rank = line.rank if line.rank is not None else "unranked"
+        writer.writerow(
+            [rank, name, line.score, line.low, line.high, line.mean_rank or "", line.created.isoformat(), *values]
+        )
+    return out.getvalue()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import sys
 from pathlib import Path
@@ -10,32 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
+from handful.cli import challenge_service
+from handful.cli.challenge_service import Folder, State, Trust, opened
 from handful.cli.options import Json, Set, emit, parse_settings
 from handful.errors import BadInput
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Competitions with code submissions.")
-
-Folder = Annotated[Path, typer.Argument(help="Folder that holds challenge.toml.")]
-State = Annotated[Path | None, typer.Option("--state", help="Where uploads, runs and results go (FOLDER/state).")]
-Url = Annotated[str | None, typer.Option("--database", help="SQLAlchemy URL (a SQLite file in the state folder).")]
-Trust = Annotated[bool, typer.Option("--trust", help="Run code of your own without containment.")]
-
-
-def _open(folder: Path) -> tuple[Any, Path]:
-    from handful.challenge.spec import read
-
-    path = folder if folder.is_file() else folder / "challenge.toml"
-    return read(path), path.parent
-
-
-def _database(url: str | None, state: Path) -> Any:
-    from handful.errors import require
-
-    require("sqlalchemy", "serve")
-    from handful.challenge.db import Database
-
-    state.mkdir(parents=True, exist_ok=True)
-    return Database(url or f"sqlite:///{state.resolve() / 'challenge.sqlite'}")
 
 
 @app.command()
@@ -84,7 +63,7 @@ def validate(
     from handful.challenge.sandbox import check_hidden, missing_reason
     from handful.challenge.sources import Data
 
-    challenge, root = _open(folder)
+    challenge, root = opened(folder)
     data = Data(challenge, root, state or root / "state")
     check_hidden([data.where("feedback"), data.where("final")])
     facts: dict[str, Any] = {"challenge": challenge.name, "phases": {}}
@@ -129,7 +108,7 @@ def run(
     from handful.challenge.sources import Data
     from handful.challenge.spec import PHASES
 
-    challenge, root = _open(folder)
+    challenge, root = opened(folder)
     if phase not in PHASES:
         raise BadInput(f"there is no phase {phase!r}; use public, feedback or final")
     if not submission.exists():
@@ -213,158 +192,7 @@ def pack(
     print(f"wrote {out}")
 
 
-@app.command()
-def serve(
-    folder: Folder,
-    host: Annotated[str, typer.Option("--host")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port")] = 8000,
-    database: Url = None,
-    state: State = None,
-    https: Annotated[
-        bool, typer.Option("--https", help="Behind a proxy that speaks TLS: mark cookies secure.")
-    ] = False,
-    organiser: Annotated[
-        str | None, typer.Option("--organiser", help="Make an organiser's account of this name.")
-    ] = None,
-) -> None:
-    """Serve the challenge's pages; submissions are run by `handful challenge work`.
-
-    Example: handful challenge serve flowers --organiser ann
-    """
-    from handful.errors import require
-
-    uvicorn = require("uvicorn", "serve")
-    from handful.challenge import accounts
-    from handful.challenge.service import make_app
-
-    challenge, root = _open(folder)
-    place = (state or root / "state").resolve()
-    data = _database(database, place)
-    service = make_app(challenge, data, root, place, https=https)
-    if organiser:
-        password = os.environ.get("HANDFUL_ORGANISER_PASSWORD") or secrets.token_urlsafe(12)
-        with data.writing() as session:
-            accounts.register(session, organiser, password, f"{organiser}@example.org", organiser, "organiser")
-        if "HANDFUL_ORGANISER_PASSWORD" not in os.environ:
-            print(f"organiser {organiser}, password {password}")
-    uvicorn.run(service, host=host, port=port, log_level="warning")
-
-
-@app.command()
-def work(
-    folder: Folder,
-    database: Url = None,
-    state: State = None,
-    until_empty: Annotated[bool, typer.Option("--until-empty", help="Leave when the queue is empty.")] = False,
-    trust: Trust = False,
-) -> None:
-    """Take submissions from the queue and run them, until stopped.
-
-    Example: handful challenge work flowers
-    """
-    from handful.challenge.sandbox import detect
-    from handful.challenge.worker import Worker
-
-    challenge, root = _open(folder)
-    if not trust:
-        detect()
-    place = (state or root / "state").resolve()
-    worker = Worker(_database(database, place), challenge, root, place, trust=trust)
-    worker.handle_signals()
-    done = worker.forever(until_empty=until_empty)
-    print(f"finished {done} submissions")
-
-
-@app.command()
-def submit(
-    url: Annotated[str, typer.Argument(help="Address of the service.")],
-    archive: Annotated[Path, typer.Argument(help="Zip, or a folder with model.py.")],
-    league: Annotated[str, typer.Option("--league")],
-    token: Annotated[
-        str | None, typer.Option("--token", envvar="HANDFUL_TOKEN", help="API token of your account.")
-    ] = None,
-    name: Annotated[str, typer.Option("--name")] = "",
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the score.")] = False,
-    json: Json = False,
-) -> None:
-    """Hand a submission in.
-
-    Example: handful challenge submit https://challenge.example.org my.zip --league free-style --wait
-    """
-    import tempfile
-    import time
-
-    from handful.challenge.archive import pack_folder
-    from handful.errors import Missing, require
-
-    httpx = require("httpx", "serve")
-    if not token:
-        raise Missing("there is no API token; make one on your account page and set HANDFUL_TOKEN")
-    with tempfile.TemporaryDirectory() as place:
-        path = pack_folder(archive, Path(place) / "submission.zip") if archive.is_dir() else archive
-        if not path.is_file():
-            raise BadInput(f"{archive} is not there; give a zip or a folder with model.py")
-        headers = {"Authorization": f"Bearer {token}"}
-        base = url.rstrip("/")
-        try:
-            with open(path, "rb") as file, httpx.Client(headers=headers, timeout=300) as client:
-                answer = client.post(
-                    f"{base}/api/submissions",
-                    data={"league": league, "name": name or archive.stem},
-                    files={"archive": (path.name, file, "application/zip")},
-                )
-                facts = _answer(answer, url)
-                while wait and facts["status"] in ("queued", "running"):
-                    time.sleep(2)
-                    facts = _answer(client.get(f"{base}/api/submissions/{facts['id']}"), url)
-        except httpx.HTTPError as error:
-            raise BadInput(f"{url} does not answer ({type(error).__name__}); check the address") from error
-    if json:
-        emit(facts)
-    else:
-        tail = f", score {facts['score']:.4f}" if facts["score"] is not None else f" {facts['code']}".rstrip()
-        print(f"submission {facts['id']}: {facts['status']}{tail}")
-
-
-def _answer(answer: Any, url: str) -> dict[str, Any]:
-    try:
-        facts = answer.json()
-    except ValueError:
-        facts = {"error": answer.text[:200]}
-    if answer.status_code != 200:
-        raise BadInput(str(facts.get("error") or f"{url} answered {answer.status_code}").rstrip("."))
-    return facts
-
-
-@app.command()
-def export(
-    folder: Folder,
-    league: Annotated[str | None, typer.Option("--league")] = None,
-    phase: Annotated[str, typer.Option("--phase")] = "feedback",
-    tables: Annotated[
-        Path | None, typer.Option("--tables", help="Also write tables and the difficulty figure here.")
-    ] = None,
-    database: Url = None,
-    state: State = None,
-) -> None:
-    """Print a leaderboard as CSV; with --tables, its entries side by side by ways, shots and data set, and difficulty.
-
-    Example: handful challenge export flowers --phase final --league free-style --tables tables/
-    """
-    from handful.challenge.rules import leaderboard
-    from handful.challenge.web.public import export_csv
-    from handful.challenge.tables import write_tables
-
-    challenge, root = _open(folder)
-    place = (state or root / "state").resolve()
-    data = _database(database, place)
-    data.create()
-    chosen = league or challenge.leagues[0].name
-    with data.reading() as session:
-        print(export_csv(session, challenge, phase, chosen), end="")
-        lines = leaderboard(session, challenge, phase, chosen)
-    if tables is not None:
-        import polars as pl
-
-        files = {line.name: place / "results" / str(line.submission) / "tasks.parquet" for line in lines}
-        write_tables({name: pl.read_parquet(path) for name, path in files.items() if path.is_file()}, tables)
+app.command("serve")(challenge_service.serve)
+app.command("work")(challenge_service.work)
+app.command("submit")(challenge_service.submit)
+app.command("export")(challenge_service.export)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import FileResponse, PlainTextResponse, Response
-from sqlalchemy.orm import Session
 
 from handful.challenge import rules
-from handful.challenge.spec import PHASES, Challenge
+from handful.challenge.spec import PHASES
+from handful.challenge.tables import export_csv
 from handful.challenge.web.site import PAGES, Refused, Site, Visit
 
 
@@ -62,23 +59,7 @@ def public(site: Site) -> APIRouter:
     def board_csv(league: str, phase: str, who: Visit = Depends(site.visit)) -> Response:
         if phase not in ("feedback", "final"):
             raise Refused(404, "There is a leaderboard for the feedback and for the final phase.")
-        return PlainTextResponse(export_csv(who.session, challenge, phase, league), media_type="text/csv")
+        lines = rules.leaderboard(who.session, challenge, phase, league)
+        return PlainTextResponse(export_csv(lines), media_type="text/csv")
 
     return routes
-
-
-def export_csv(session: Session, challenge: Challenge, phase: str, league: str) -> str:
-    """A leaderboard as CSV; names that a spreadsheet would take for a formula are quoted."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    lines = rules.leaderboard(session, challenge, phase, league)
-    datasets = sorted({name for line in lines for name in line.by_dataset})
-    writer.writerow(["rank", "name", "score", "low", "high", "mean_rank", "submitted", *datasets])
-    for line in lines:
-        name = f"'{line.name}" if line.name[:1] in "=+-@" else line.name
-        values = [line.by_dataset.get(dataset, "") for dataset in datasets]
-        rank = line.rank if line.rank is not None else "unranked"
-        writer.writerow(
-            [rank, name, line.score, line.low, line.high, line.mean_rank or "", line.created.isoformat(), *values]
-        )
-    return out.getvalue()
