@@ -26,7 +26,7 @@ from handful.challenge.evaluate import ArraySource, evaluate, write_training
 from handful.challenge.job import Job
 from handful.challenge.kit.cdmetadl.ingestion.data_generator import to_tensor
 from handful.challenge.plan import Plan
-from handful.challenge.sandbox import detect
+from handful.challenge.walls import detect
 
 SUBMISSION = """
 import time

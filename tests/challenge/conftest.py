@@ -13,7 +13,8 @@ import pytest
 from handful.challenge.evaluate import ArraySource, evaluate, run_task, write_training
 from handful.challenge.failures import Failure
 from handful.challenge.plan import Clock, HiddenTask, Plan, Result, Times
-from handful.challenge.sandbox import Limits, Session, detect, missing_reason
+from handful.challenge.sandbox import Limits, Session
+from handful.challenge.walls import detect, missing_reason
 
 needs_walls = pytest.mark.skipif(missing_reason() is not None, reason=f"containment tests need it: {missing_reason()}")
 

@@ -746,7 +746,7 @@ def test_the_same_attacks_are_contained_without_root(tmp_path):
     path = f"{here.parents[2] / 'src'}{os.pathsep}{site}"
     nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "/usr/bin/python3"]
     environment = {"PYTHONPATH": path, "HOME": "/tmp", "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
-    look = [*nobody, "-c", "import torch, numpy, pytest; from handful.challenge.sandbox import detect; print(detect())"]
+    look = [*nobody, "-c", "import torch, numpy, pytest; from handful.challenge.walls import detect; print(detect())"]
     seen = subprocess.run(look, env=environment, capture_output=True, text=True, cwd="/")
     if seen.stdout.strip() != "userns":
         pytest.skip(f"no interpreter for the user nobody here: {seen.stderr.strip()[-200:]}")

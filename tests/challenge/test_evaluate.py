@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from handful.challenge import sandbox, seeds
+from handful.challenge import seeds, walls
 from handful.challenge.evaluate import ArraySource, disguise, interleave
 from handful.challenge.failures import Failure, clean_text, tell
 from handful.challenge.plan import Plan
@@ -232,14 +232,14 @@ def test_a_commitment_holds_for_its_secret_only():
 
 def test_untrusted_code_is_refused_where_bubblewrap_is_missing(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    sandbox.detect.cache_clear()
+    walls.detect.cache_clear()
     try:
         with pytest.raises(Missing, match="bubblewrap"):
             Plan(tasks_per_dataset=1, secret=b"").isolation()
         assert Plan(tasks_per_dataset=1, secret=b"", trust=True).isolation() == "none"
     finally:
         monkeypatch.undo()
-        sandbox.detect.cache_clear()
+        walls.detect.cache_clear()
 
 
 def test_trusted_code_runs_without_bubblewrap(run):
@@ -250,11 +250,11 @@ def test_trusted_code_runs_without_bubblewrap(run):
 def test_hidden_data_in_a_readable_folder_are_refused(tmp_path):
     from pathlib import Path
 
-    sandbox.check_hidden([tmp_path])
+    walls.check_hidden([tmp_path])
     with pytest.raises(BadInput, match="can read"):
-        sandbox.check_hidden([Path(sys.prefix) / "data"])
+        walls.check_hidden([Path(sys.prefix) / "data"])
     with pytest.raises(BadInput, match="can read"):
-        sandbox.check_hidden([Path(sandbox.__file__).parent])
+        walls.check_hidden([Path(walls.__file__).parent])
 
 
 def test_labels_logits_and_probabilities_are_told_apart_and_checked():
@@ -318,8 +318,8 @@ def test_packages_that_lie_below_tmp_stay_in_sight_and_cannot_be_written(run, mo
         Path(folder, "packages", "rare_package.py").write_text("VALUE = 41\n")
         Path(folder, "beside").write_text("not shown")
         Path(folder).chmod(0o755)
-        usual = sandbox._package_folders()
-        monkeypatch.setattr(sandbox, "_package_folders", lambda: (*usual, f"{folder}/packages"))
+        usual = walls.package_folders()
+        monkeypatch.setattr(walls, "package_folders", lambda: (*usual, f"{folder}/packages"))
         fit = f"""
         import rare_package
         print("value", rare_package.VALUE + 1)

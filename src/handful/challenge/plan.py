@@ -10,7 +10,8 @@ import numpy as np
 
 from handful.challenge import seeds
 from handful.challenge.failures import Failure
-from handful.challenge.sandbox import Isolation, Limits, detect
+from handful.challenge.sandbox import Limits
+from handful.challenge.walls import Isolation, detect
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,9 @@ from handful.challenge.archive import ArchiveLimits, root_of, unpack, weights_in
 from handful.challenge.evaluate import evaluate
 from handful.challenge.failures import Failure, clean_text, tell
 from handful.challenge.plan import Plan, Result, Row
-from handful.challenge.sandbox import check_hidden
 from handful.challenge.sources import Data
 from handful.challenge.spec import PHASES
+from handful.challenge.walls import check_hidden
 from handful.errors import BadInput
 from handful.runs.store import RunFolder
 

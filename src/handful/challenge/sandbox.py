@@ -9,8 +9,6 @@ from __future__ import annotations
 import array
 import contextlib
 import fcntl
-import functools
-import importlib.util
 import json
 import os
 import secrets
@@ -23,18 +21,15 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from handful.challenge import child as child_program
-from handful.challenge import confine, seccomp
+from handful.challenge import confine, seccomp, walls
 from handful.challenge.failures import Failure
 from handful.challenge.job import Job
-from handful.errors import BadInput, Missing
+from handful.errors import Missing
 
-Isolation = Literal["strong", "userns", "none"]
 PRELOAD = ("numpy", "torch", "torch.nn.functional", "torch.optim")
-_PACKAGE = Path(__file__).resolve().parents[1]
-_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL")
 _INSIDE = "/opt/handful"
 
 
@@ -56,99 +51,11 @@ class Limits:
     tail_bytes: int = 64 << 10
 
 
-@functools.cache
-def detect() -> Isolation:
-    """The strongest isolation this machine gives, or Missing in one sentence."""
-    program = shutil.which("bwrap")
-    if sys.platform != "linux" or program is None:
-        raise Missing(
-            "bubblewrap (bwrap) is not installed, so submitted code cannot be contained; install Debian's bubblewrap, "
-            "or use --trust for code of your own"
-        )
-    if not seccomp.supported():
-        raise Missing("there is no system-call filter for this processor; run submitted code on x86_64 or aarch64")
-    kind: Isolation = "strong" if os.geteuid() == 0 else "userns"
-    walls = _walls(kind, program)
-    trial = subprocess.run([*walls, "--", "/usr/bin/true"], env={}, capture_output=True, text=True, timeout=30)
-    if trial.returncode != 0:
-        raise Missing(
-            f"bubblewrap does not work here ({trial.stderr.strip()[:200]}); allow user namespaces or run as root"
-        )
-    return kind
-
-
-def missing_reason() -> str | None:
-    """Why untrusted code cannot run here, or None."""
-    try:
-        detect()
-    except Missing as error:
-        return str(error)
-    return None
-
-
-def _walls(kind: Isolation, program: str) -> list[str]:
-    """bubblewrap's arguments that do not depend on the job."""
-    walls = [program, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
-    walls += ["--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox", "--clearenv", "--cap-drop", "ALL"]
-    if kind == "userns":
-        walls += ["--unshare-user", "--uid", "65534", "--gid", "65534"]
-    else:
-        for capability in _CAPABILITIES:
-            walls += ["--cap-add", capability]
-    for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
-        if os.path.islink(name):
-            walls += ["--symlink", os.readlink(name), name]
-        elif os.path.isdir(name):
-            walls += ["--ro-bind", name, name]
-    walls += ["--ro-bind", "/usr", "/usr", "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
-    walls += ["--ro-bind-try", "/sys/devices/system/cpu", "/sys/devices/system/cpu"]
-    return [*walls, "--proc", "/proc", "--dev", "/dev"]
-
-
-@functools.cache
-def _package_folders() -> tuple[str, ...]:
-    """Where numpy and torch are installed: isolated mode does not look into a user's own site folder."""
-    found = []
-    for name in ("numpy", "torch"):
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.origin is not None:
-            found.append(str(Path(spec.origin).parents[1]))
-    return tuple(dict.fromkeys(found))
-
-
-def _interpreter_roots() -> tuple[str, ...]:
-    """The folders besides /usr from which the interpreter and its packages are read."""
-    roots = dict.fromkeys((sys.base_prefix, sys.prefix, *_package_folders()))
-    return tuple(root for root in roots if not Path(root).is_relative_to("/usr"))
-
-
-def _covered(roots: tuple[str, ...]) -> list[str]:
-    """Those that a job's own /tmp or /dev/shm would cover, outermost only: each job binds them again."""
-    below = [r for r in roots if any(Path(r).is_relative_to(place) for place in ("/tmp", "/dev/shm"))]
-    return [r for r in below if not any(r != other and Path(r).is_relative_to(other) for other in below)]
-
-
-def readable_roots() -> list[Path]:
-    """The folders of this machine that submitted code can read."""
-    roots = ("/usr", sys.base_prefix, sys.prefix, *_package_folders())
-    return sorted({Path(root).resolve() for root in roots} | {_PACKAGE})
-
-
-def check_hidden(paths: list[Path]) -> None:
-    """Refuse hidden data that lie inside a folder which the sandbox shows."""
-    for path in paths:
-        for root in readable_roots():
-            if path.resolve() == root or path.resolve().is_relative_to(root):
-                raise BadInput(
-                    f"{path} lies inside {root}, which submitted code can read; move the hidden data elsewhere"
-                )
-
-
 @dataclass
 class Session:
     """One sandbox with its mounts (inside -> outside), ready to run jobs one after another."""
 
-    isolation: Isolation
+    isolation: walls.Isolation
     mounts: Mapping[str, Path]
     limits: Limits = field(default_factory=Limits)
     threads: int = 1
@@ -161,7 +68,7 @@ class Session:
 
     def __enter__(self) -> Session:
         if self.isolation != "none":
-            strongest = detect()
+            strongest = walls.detect()
             if self.isolation != strongest:
                 raise Missing(
                     f"this user can contain submitted code only in the {strongest} form, not {self.isolation}"
@@ -187,17 +94,17 @@ class Session:
 
     def _command(self, control: int, filter_fd: int | None) -> list[str]:
         here = Path(child_program.__file__).resolve()
-        own = str(_PACKAGE.parent) if self.isolation == "none" else _INSIDE
-        paths = os.pathsep.join((*_package_folders(), own))
+        own = str(walls.PACKAGE.parent) if self.isolation == "none" else _INSIDE
+        paths = os.pathsep.join((*walls.package_folders(), own))
         if self.isolation == "none":
             return [sys.executable, "-I", str(here), str(control), "none", paths, *self.preload]
         program = shutil.which("bwrap") or "bwrap"
-        command = _walls(self.isolation, program)
+        command = walls.bubblewrap(self.isolation, program)
         command += ["--size", str(self.limits.tmp_bytes), "--tmpfs", "/tmp", "--size", str(self.limits.shm_bytes)]
         command += ["--tmpfs", "/dev/shm", "--chdir", "/tmp"]
-        roots = _interpreter_roots()
-        shown = {root: root for root in roots} | {f"{confine.KEPT}{root}": root for root in _covered(roots)}
-        shown[f"{_INSIDE}/handful"] = str(_PACKAGE)
+        roots = walls.interpreter_roots()
+        shown = {root: root for root in roots} | {f"{confine.KEPT}{root}": root for root in walls.covered(roots)}
+        shown[f"{_INSIDE}/handful"] = str(walls.PACKAGE)
         shown |= {inside: str(outside) for inside, outside in self.mounts.items()}
         for parent in sorted({str(parent) for inside in shown for parent in Path(inside).parents} - {"/"}):
             command += ["--perms", "0755", "--dir", parent]
@@ -289,10 +196,12 @@ class Session:
             "threads": self.threads,
             "environment": self.environment(),
             "limits": asdict(self.limits),
-            "kit": str(_PACKAGE / "challenge/kit") if self.isolation == "none" else f"{_INSIDE}/handful/challenge/kit",
-            "packages": [str(_PACKAGE.parent) if self.isolation == "none" else _INSIDE],
+            "kit": str(walls.PACKAGE / "challenge/kit")
+            if self.isolation == "none"
+            else f"{_INSIDE}/handful/challenge/kit",
+            "packages": [str(walls.PACKAGE.parent) if self.isolation == "none" else _INSIDE],
             "save": save,
-            "kept": _covered(_interpreter_roots()),
+            "kept": walls.covered(walls.interpreter_roots()),
             **paths,
         }
         to_read, to_write = os.pipe2(os.O_CLOEXEC)

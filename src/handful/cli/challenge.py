@@ -60,8 +60,8 @@ def validate(
 
     Example: handful challenge validate flowers
     """
-    from handful.challenge.sandbox import check_hidden, missing_reason
     from handful.challenge.sources import Data
+    from handful.challenge.walls import check_hidden, missing_reason
 
     challenge, root = opened(folder)
     data = Data(challenge, root, state or root / "state")

@@ -84,7 +84,7 @@ def work(
 
     Example: handful challenge work flowers
     """
-    from handful.challenge.sandbox import detect
+    from handful.challenge.walls import detect
     from handful.challenge.worker import Worker
 
     challenge, root = opened(folder)
