@@ -28,7 +28,9 @@ def figures(
     net: Annotated[
         list[str] | None, typer.Option("--net", help="Backbone, once each; the first is that of figures 3, 5 and 7.")
     ] = None,
-    steps: Annotated[int, typer.Option("--steps", min=0, help="Training steps of each method.")] = 300,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=0, help="Training steps of each method; metacoco/table6's without it.")
+    ] = None,
     tasks: Annotated[int, typer.Option("--tasks", "--n", min=2, help="Tasks a point.")] = 600,
     queries: Annotated[int, typer.Option("--queries", min=1, help="Query images a class.")] = 15,
     ways: Annotated[str, typer.Option("--ways", help="Ways of figures 5 and 7, with commas.")] = "5,10,15,20",

@@ -12,11 +12,12 @@ import polars as pl
 from handful.data.collection import Collection, Part
 from handful.data.store import write_atomically
 from handful.errors import BadInput, Infeasible
-from handful.methods.contract import Learner, load, make
+from handful.methods.contract import Learner, Method, load, make
 from handful.metrics.base import Estimate
 from handful.nets.compute import Compute
 from handful.report.figures import bars, curves
 from handful.runs.evaluate import evaluate
+from handful.runs.recipe import read_recipe
 from handful.runs.store import digest
 from handful.tasks.make import make_rule
 
@@ -29,18 +30,26 @@ def trained(
     collection: Collection,
     methods: Sequence[str],
     nets: Sequence[str],
-    steps: int,
+    steps: int | None,
     folder: Path,
     *,
     compute: Compute | None = None,
     seed: int = 0,
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, dict[str, Learner]]:
-    """Each method with each backbone, trained on 5-way 5-shot tasks of the train split; models in ``folder`` are not trained again."""
+    """Each method with each backbone, trained on 5-way 5-shot tasks of the train split; models in ``folder`` are not trained again.
+
+    A method of the recipe metacoco/table6 is trained with its options there, others for 300 steps; ``steps`` overrules both.
+    """
     compute = compute or Compute()
-    wanted = {
-        (net, name): make(name, net=net, schedule={"steps": steps, "seed": seed}) for net in nets for name in methods
-    }
+    known = {spec.name: spec.options for spec in read_recipe("metacoco/table6").method}
+
+    def asked(name: str, net: str) -> Method:
+        options = known.get(name, {})
+        schedule = {"steps": 300, **options.get("schedule", {}), "seed": seed}
+        return make(name, **{**options, "net": net, "schedule": schedule | ({} if steps is None else {"steps": steps})})
+
+    wanted = {(net, name): asked(name, net) for net in nets for name in methods}
     rule = make_rule("n-way", collection.part("train"), ways=5, shots=5, queries=5)
     found: dict[str, dict[str, Learner]] = {}
     for (net, name), method in wanted.items():
