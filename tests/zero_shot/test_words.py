@@ -60,13 +60,19 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         ("a.txt", b"", "holds no vector"),
         ("a.bin", as_binary(b"")[:-2], "ends at word 6 of 6"),
         ("a.bin", b"hello\n", "word2vec"),
+        ("a.bin", b"900000000000 300\ncat \0\0\0\0", "too short for 900,000,000,000 words"),
+        ("a.bin", b"9" * 5000 + b" 300\n", "claims 9999"),
+        ("a.bin", b"3 0\na b c ", "claims 3 words of 0 numbers"),
         ("a.txt.gz", b"not gzip", "damaged"),
+        ("a.txt.gz", gzip.compress(b"cat 1 2\n" * 2000)[:20] + b"\xff" * 30, "damaged"),
     ]:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(BadInput, match=message):
             WordVectors.open(tmp_path / name)
     with pytest.raises(Missing):
         WordVectors.open(tmp_path / "absent.txt")
+    with pytest.raises(BadInput, match="is a folder"):
+        WordVectors.open(tmp_path)
 
 
 def test_descriptions_refuse_gaps_repeats_and_nan() -> None:

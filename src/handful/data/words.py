@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import re
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -55,7 +56,9 @@ class WordVectors:
                 return cls(*(_binary if kind == "bin" else _text)(stream, file), source=file.name)
         except FileNotFoundError as error:
             raise Missing(f"{file} does not exist; give GloVe .txt or word2vec .bin vectors") from error
-        except (gzip.BadGzipFile, EOFError) as error:
+        except IsADirectoryError as error:
+            raise BadInput(f"{file} is a folder; give GloVe .txt or word2vec .bin vectors") from error
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise BadInput(f"{file} is damaged ({error}); fetch it again") from error
 
     @property
@@ -160,7 +163,7 @@ def _text(stream: IO[bytes], file: Path) -> tuple[tuple[str, ...], NDArray[np.fl
     width = 0
     for at, line in enumerate(io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="\n"), start=1):
         cells = line.rstrip("\r\n").rstrip(" ").split(" ")
-        if at == 1 and len(cells) == 2 and all(c.isdigit() for c in cells):
+        if at == 1 and len(cells) == 2 and all(c.isascii() and c.isdigit() and len(c) < 12 for c in cells):
             width = int(cells[1])
             continue
         width = width or len(cells) - 1
@@ -201,7 +204,16 @@ def _binary(stream: IO[bytes], file: Path) -> tuple[tuple[str, ...], NDArray[np.
     header = stream.readline().split()
     if len(header) != 2 or not all(c.isdigit() for c in header):
         raise BadInput(f"{file} does not begin with 'words dimensions'; give a word2vec .bin file")
+    if max(map(len, header)) > 12 or not int(header[0]) or not int(header[1]):
+        raise BadInput(
+            f"{file} claims {header[0].decode()[:20]} words of {header[1].decode()[:20]} numbers; fetch it again"
+        )
     count, width = int(header[0]), int(header[1])
+    # What the file could hold at most, packed as densely as gzip can.
+    if count * width * 4 > file.stat().st_size * (1100 if file.name.endswith(".gz") else 1):
+        raise BadInput(
+            f"{file} is too short for {count:,} words of {width:,} numbers; it was cut short, fetch it again"
+        )
     matrix = np.empty((count, width), dtype=np.float32)
     names: list[str] = []
     buffer, at = b"", 0
