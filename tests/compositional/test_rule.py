@@ -227,8 +227,9 @@ def test_vectors_that_cannot_be_read_are_refused_in_a_sentence(part, tmp_path):
     packed = gzip.compress(b"".join(b"word%d %d %d\n" % (i, i, i * i) for i in range(200)))
     (tmp_path / "v.txt.gz").write_bytes(packed[:30] + bytes(9) + packed[39:])
     (tmp_path / "v.bin").write_bytes(b"99999999999 300\nword ")
-    for path in (tmp_path, tmp_path / "v.txt.gz", tmp_path / "v.bin"):
-        with pytest.raises(BadInput, match="cannot be read as word vectors"):
+    wrong = {tmp_path: "is a folder", tmp_path / "v.txt.gz": "is damaged", tmp_path / "v.bin": "is too short for"}
+    for path, sentence in wrong.items():
+        with pytest.raises(BadInput, match=sentence):
             Pairs(part, words=str(path)).check()
 
 

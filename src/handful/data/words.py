@@ -60,6 +60,8 @@ class WordVectors:
             raise BadInput(f"{file} is a folder; give GloVe .txt or word2vec .bin vectors") from error
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise BadInput(f"{file} is damaged ({error}); fetch it again") from error
+        except (OSError, MemoryError) as error:
+            raise BadInput(f"{file} cannot be read ({error}); give GloVe .txt or word2vec .bin vectors") from error
 
     @property
     def dim(self) -> int:

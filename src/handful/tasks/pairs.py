@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -255,10 +254,7 @@ def references(rule: Pairs, n: int = 1000, seed: int = 0) -> dict[str, float]:
 
 @lru_cache(maxsize=4)
 def _read_vectors(path: str, stamp: tuple[int, int]) -> WordVectors:
-    try:
-        return WordVectors.open(path)
-    except (OSError, MemoryError, zlib.error) as error:
-        raise BadInput(f"{path} cannot be read as word vectors ({error}); give GloVe .txt or word2vec .bin") from error
+    return WordVectors.open(path)
 
 
 def _vectors(path: str) -> WordVectors:
