@@ -54,11 +54,14 @@ def second(cluster):
 
 
 def noted(folder, work, context, item):
-    """The work, with a file when it begins and one when it ends, both named by item and node."""
+    """The work, with a file when it begins and one when it ends, both named by item and node; a doomed node never ends it."""
     import ray
 
-    name = f"{item}-{ray.get_runtime_context().get_node_id()}"
+    node = ray.get_runtime_context().get_node_id()
+    name = f"{item}-{node}"
     (folder / f"{name}.begun").touch()
+    if (folder / f"{node}.doomed").exists():
+        time.sleep(120)
     result = work(context, item)
     (folder / f"{name}.ended").touch()
     return result
@@ -70,6 +73,7 @@ class Killing(Ray):
     def __init__(self, cluster, node, folder):
         super().__init__("auto")
         self.cluster, self.node, self.folder = cluster, node, folder
+        (folder / f"{node.node_id}.doomed").touch()
 
     def map(self, work, context, items):
         for result in super().map(partial(noted, self.folder, work), context, items):
