@@ -63,9 +63,9 @@ def test_freed_memory_is_kept_for_the_next_batch_unless_told_otherwise():
         "import resource, torch; from handful.nets.compute import Compute\n"
         "faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
         "with Compute().here():\n"
-        "    for _ in range(6): torch.ones(20_000_000)\n"
+        "    for _ in range(30): torch.ones(20_000_000)\n"
         "    before = faults()\n"
-        "    for _ in range(5): torch.ones(20_000_000)\n"
+        "    for _ in range(10): torch.ones(20_000_000)\n"
         "    print(faults() - before)\n"
     )
     found = []
@@ -78,4 +78,4 @@ def test_freed_memory_is_kept_for_the_next_batch_unless_told_otherwise():
         found.append(int(done.stdout))
     if not sys.platform.startswith("linux"):
         pytest.skip("only glibc is told to keep memory")
-    assert found[1] < 200 and found[1] < found[0] / 2, found
+    assert found[1] < found[0] / 4, found
