@@ -227,3 +227,23 @@ def test_every_run_on_a_collection_with_contexts_shows_them(capfd):
     assert worst["value"] == found["contexts"][0]["value"] and worst["n"] == found["contexts"][0]["tasks"]
     name = found["contexts"][0]["context"]
     assert f"by context, worst first: {name}: {100 * worst['value']:.1f}" in said[0]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run spine/quick --tasks 2 --steps 1 --out {}/x",
+        "data stats world:classes=8,images=8,size=16 --out {}",
+        "metacoco figures world:classes=8,images=8,size=16 --out {}/x",
+    ],
+)
+def test_a_file_in_the_way_of_a_folder_is_one_sentence(command, tmp_path, capfd):
+    from handful.cli import main
+
+    place = tmp_path / "taken"
+    place.write_text("mine")
+    with pytest.raises(SystemExit) as end:
+        main(command.format(place).split())
+    said = capfd.readouterr().err
+    assert end.value.code == 2 and "a file" in said and "Traceback" not in said and str(place) in said
+    assert place.read_text() == "mine"

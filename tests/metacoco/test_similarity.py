@@ -115,6 +115,9 @@ def test_probe_sees_what_was_planted():
     assert finding.light == "red" and finding.value > 0.8
     with pytest.raises(BadInput, match="rows of features"):
         context_probe(collection.whole, features[:10])
+    features[7, 2] = np.nan
+    with pytest.raises(BadInput, match="features of image 7 are not all finite"):
+        context_probe(collection.whole, features)
     bare = Collection(Card("bare", "features", (10,), ("concept",)), collection.table, collection.array)
     with pytest.raises(Infeasible, match="no column of contexts"):
         context_probe(bare.whole, features)

@@ -41,7 +41,8 @@ def context_probe(
     features
         ``(n, d)``, a row an image of the part.
     most
-        Images used, drawn at random; features are standardised on each training fold.
+        Images used, drawn at random. Wide features are taken along their main directions, and standardised on each training
+        fold.
 
     Notes
     -----
@@ -57,6 +58,9 @@ def context_probe(
     card, name = part.collection.card, contexts_of(part, column)
     if len(features) != len(part):
         raise BadInput(f"{len(features)} rows of features for {len(part)} images; embed the same part")
+    if not (whole := np.isfinite(features).all(1)).all():
+        row = int(part.rows[np.flatnonzero(~whole)[0]])
+        raise BadInput(f"{card.name}: the features of image {row} are not all finite; mend or leave out the image")
     concept, context = part.codes(card.labels)[0], part.codes((name,))[0]
     cell = concept * (int(context.max()) + 1) + context
     rng = np.random.default_rng(seed)
@@ -69,7 +73,7 @@ def context_probe(
             raise Infeasible(
                 f"{part.id}: fewer than two {what}s have {folds} images in a cell; raise most or lower folds"
             )
-    x = np.asarray(features[rows], dtype=np.float64)
+    x = principal(np.asarray(features[rows], dtype=np.float64))
     scores: dict[str, list[float]] = {"concept": [], "context": []}
     for fit, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, cell[rows]):
         for what, values in targets.items():
@@ -101,14 +105,19 @@ def probed(
     seed: int = 0,
     compute: Compute | None = None,
 ) -> Probe:
-    """`context_probe` on a backbone's features of at most ``most`` images of a part, wide ones by their main directions."""
+    """`context_probe` on a backbone's features of at most ``most`` images of a part."""
     compute, column = compute or Compute(), contexts_of(part, column)
-    keep = np.sort(np.random.default_rng(seed).permutation(len(part))[:most])
-    part = Part(part.collection, part.scheme, f"{part.split}[probe]", part.rows[keep])
+    part = some(part, most, seed)
     backbone = build_net(net, part.collection.card.shape).to(compute.device).eval()
     with compute.here(), bar(f"looking at {part.collection.card.name} with {net}", len(part)) as advance:
         features = embed_rows(backbone, part.collection, part.rows, compute, advance=advance)
-    return context_probe(part, principal(features), column=column, folds=folds, most=most, seed=seed)
+    return context_probe(part, features, column=column, folds=folds, most=most, seed=seed)
+
+
+def some(part: Part, most: int, seed: int) -> Part:
+    """At most so many images of a part, drawn at random."""
+    keep = np.sort(np.random.default_rng(seed).permutation(len(part))[:most])
+    return Part(part.collection, part.scheme, f"{part.split}[probe]", part.rows[keep])
 
 
 def principal(x: np.ndarray, most: int = 64) -> np.ndarray:
@@ -133,9 +142,8 @@ class ContextProbe(Diagnosis):
 
     def look(self, context: Context) -> list[Finding]:
         part, most = context.part, 1000 if context.seconds < 60 else 2000
-        keep = np.sort(np.random.default_rng(context.seed).permutation(len(part))[:most])
-        part = context.view.like(Part(context.collection, part.scheme, f"{part.split}[probe]", part.rows[keep]))
-        probe = context_probe(part, principal(context.view.read(part.rows)), seed=context.seed)
+        part = context.view.like(some(part, most, context.seed))
+        probe = context_probe(part, context.view.read(part.rows), seed=context.seed)
         sentence = (
             f"a linear probe on {context.net} features tells the context at {probe.context.value:.2f} and the concept at "
             f"{probe.concept.value:.2f} of the way from guessing to perfect ({probe.images} images)"

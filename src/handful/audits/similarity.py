@@ -108,26 +108,34 @@ def similarity(
         raise BadInput(f"there is no prompt template {template!r}; {nearest(template, TEMPLATES)}")
     compute = compute or Compute()
     card = part.collection.card
-    if card.kind != "images":
-        raise BadInput(f"{card.name} holds features, and CLIP needs images; use the probe on them")
+    check_images(part)
+    codes, names = part.codes(card.labels)
+    context = column or card.context
+    # Columns are looked at first: a missing label must not come to light after the images were embedded.
+    where = part.codes((context,)) if context else None
     net = clip if isinstance(clip, Clip) else Clip(card.shape, str(clip))
     net.to(compute.device).eval()
-    images = torch.from_numpy(image_features(part, net, compute, cache))
-    images = F.normalize(images, dim=-1)
+    images = F.normalize(torch.from_numpy(image_features(part, net, compute, cache)), dim=-1)
     for_concept, for_context = TEMPLATES[template]
-    codes, names = part.codes(card.labels)
     concepts = [said(*name) for name in names]
     columns: dict[str, object] = {
         "image": part.rows,
         "concept": [concepts[c] for c in codes],
         "m_ce": cosines(images, net, [for_concept.format(c) for c in concepts], codes),
     }
-    if column or card.context:
-        codes, names = part.codes((column or card.context,))  # type: ignore[arg-type]
+    if where is not None:
+        codes, names = where
         contexts = [said(*name) for name in names]
         columns["context"] = [contexts[c] for c in codes]
         columns["m_te"] = cosines(images, net, [for_context.format(c) for c in contexts], codes)
     return Similarity(card.name, template, pl.DataFrame(columns))
+
+
+def check_images(part: Part) -> None:
+    """Refuse features, which no CLIP can look at."""
+    card = part.collection.card
+    if card.kind != "images":
+        raise BadInput(f"{card.name} holds features, and CLIP needs images; probe them with --net pixels")
 
 
 def said(*name: str) -> str:

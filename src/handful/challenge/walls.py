@@ -94,8 +94,7 @@ def covered(roots: tuple[str, ...]) -> list[str]:
 
 def readable_roots() -> list[Path]:
     """The folders of this machine that submitted code can read."""
-    roots = ("/usr", sys.base_prefix, sys.prefix, *package_folders())
-    return sorted({Path(root).resolve() for root in roots} | {PACKAGE})
+    return sorted({Path(root).resolve() for root in ("/usr", *interpreter_roots())} | {PACKAGE})
 
 
 def check_hidden(paths: list[Path]) -> None:

@@ -102,7 +102,8 @@ class _Notes:
     """Warnings as people read them: one line, once, without the place in our code."""
 
     def __init__(self, usual: Callable[..., None]):
-        self.usual, self.said = usual, {""}
+        self.usual = usual
+        self.said: set[str] = set()
 
     def __call__(self, message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
         text = " ".join(str(message).split())
@@ -130,6 +131,10 @@ def main(arguments: list[str] | None = None) -> None:
             _end("the disk is full; free some space and run the same command again")
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             _end(f"{error.filename or 'a file'} cannot be written or read ({error.strerror}); check its permissions")
+        if error.errno in (errno.EEXIST, errno.ENOTDIR):
+            _end(
+                f"{error.filename or 'a place'} cannot be written ({error.strerror}): a file is in its way; name another"
+            )
         raise
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import BatchSize, Device, Json, Precision, Threads, compute_of, emit
+from handful.cli.options import BatchSize, Device, Json, Precision, Threads, compute_of, emit, usable_folder
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -50,6 +50,7 @@ def figures(
     from handful.report.metacoco import METHODS, metacoco_figures, trained
     from handful.runs.recipe import choose_part
 
+    usable_folder(out)
     many_ways, many_shots = numbers(ways, "--ways"), numbers(shots, "--shots")
     opened = open_collection(collection)
     learners = trained(
@@ -105,19 +106,27 @@ def similarity(
 
     Example: handful metacoco similarity packed/pacs packed/mine --clip clip-vit-base-patch32/ --out similarity
     """
-    from handful.audits.similarity import ranking, scatter
+    from handful.audits.similarity import check_images, ranking, scatter
     from handful.audits.similarity import similarity as measure
     from handful.data.opening import open_collection
     from handful.data.store import write_atomically
+    from handful.nets.clip import Clip
+    from handful.report.sheets import slug
     from handful.runs.recipe import choose_part
 
+    usable_folder(out)
     compute = compute_of(device, precision, batch, threads)
     parts = [choose_part(open_collection(place), split, None) for place in places]
-    found = [measure(part, clip, template, column=column, compute=compute) for part in parts]
+    for part in parts:
+        check_images(part)
+    net = Clip(parts[0].collection.card.shape, clip)
+    found = [measure(part, net, template, column=column, compute=compute) for part in parts]
     if out is not None:
         drawn = {"figure2a.svg": ranking(found, reported).encode()}
-        for i, one in enumerate(found):
-            stem = file_name(one.name) + (f"-{i + 1}" if len({s.name for s in found}) < len(found) else "")
+        stems = [slug(one.name) for one in found]
+        if len(set(stems)) < len(stems):
+            stems = [f"{stem}-{i}" for i, stem in enumerate(stems, start=1)]
+        for stem, one in zip(stems, found, strict=True):
             drawn[f"{stem}.csv"] = one.frame.write_csv().encode()
             if one.context is not None:
                 drawn[f"figure2b-{stem}.svg"] = scatter(one).encode()
@@ -177,11 +186,6 @@ def probe(
             )
     if json:
         emit({"rows": rows})
-
-
-def file_name(name: str) -> str:
-    """A collection's name as the stem of a file."""
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".") or "collection"
 
 
 def numbers(text: str, option: str) -> tuple[int, ...]:

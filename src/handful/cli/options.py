@@ -53,6 +53,13 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the results.")]
 
 
+def usable_folder(out: Path | None) -> None:
+    """Refuse, before any work, to write into a place that is a file or below one."""
+    for place in () if out is None else (out, *out.parents):
+        if place.exists() and not place.is_dir():
+            raise BadInput(f"--out {out} cannot be a folder: {place} is a file; name another place")
+
+
 def parse_settings(items: list[str] | None) -> dict[str, Any]:
     """``key=value`` pairs; values are Python literals where they look like one, else text."""
     out: dict[str, Any] = {}
