@@ -24,7 +24,7 @@ NOT_RUN = {
     "handful data get ": "downloads, or needs an archive; run against a server of their own by the tests of downloading",
     "handful data verify": "needs what was downloaded; run by the tests of downloading",
     "handful run spine/omniglot": "36 minutes; the recipe is checked to exist",
-    "handful run rlcl/table1-attr": "a table of minutes; the recipe is checked to exist",
+    "handful run rlcl/table1": "a table of minutes; the recipe is checked to exist",
     "handful metacoco similarity": "needs a CLIP checkpoint; run by the tests of image-text similarity",
     "handful data stats packed/pacs --clip": "needs a CLIP checkpoint; run by the tests of image-text similarity",
     "handful audit COLLECTION --only cscc": "trains networks for half a minute; run by the tests of clustering",

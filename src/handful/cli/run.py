@@ -29,13 +29,23 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def run(
     recipe: Annotated[str, typer.Argument(help="A TOML file, or a packaged name (handful ls recipes).")],
+    scale: Annotated[
+        str | None,
+        typer.Option("--scale", help="How long: quick (for two cores) or paper (as published), where both are."),
+    ] = None,
+    variants: Annotated[
+        list[str] | None, typer.Option("--with", help="A variant of the table, such as words; may be repeated.")
+    ] = None,
     collection: Annotated[str | None, typer.Option("--collection", help="Run it on this collection instead.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for models and runs; what is there is not done again.")
     ] = None,
-    tasks: Annotated[int | None, typer.Option("--tasks", "--n", help="Tasks a cell, instead of the recipe's.")] = None,
+    tasks: Annotated[
+        int | None, typer.Option("--tasks", "--n", help="Number of tasks in each cell, instead of the recipe's.")
+    ] = None,
     steps: Annotated[
-        int | None, typer.Option("--steps", help="At most so many training steps a method: to see a recipe run.")
+        int | None,
+        typer.Option("--steps", help="At most this many steps in every stage of training: to see a recipe run."),
     ] = None,
     answers: Annotated[bool, typer.Option("--answers", help="Keep every answer beside each run's table.")] = False,
     workers: Workers = None,
@@ -51,13 +61,19 @@ def run(
 ) -> None:
     """Fill a recipe's table, reported numbers beside measured ones; trainings and evaluations share the engine's workers.
 
-    Example: handful run spine/quick --collection world --workers 2
+    Examples:
+
+    handful run spine/quick --collection world --workers 2
+
+    handful run metacoco/table2 --scale paper --collection packed/metacoco --out runs/table2
+
+    handful run rlcl/table1 --with act --with words --steps 2 --tasks 4
     """
     from handful.report.tables import recipe_text
     from handful.runs.engine import make_engine
     from handful.runs.recipe import read_recipe, run_recipe, shortened
 
-    wanted = read_recipe(recipe)
+    wanted = read_recipe(recipe, scale, variants or ())
     if steps is not None:
         wanted = shortened(wanted, steps)
     where = make_engine(engine, workers, address)

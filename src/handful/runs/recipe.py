@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from handful.data.collection import Collection, Part
 from handful.data.opening import open_collection
 from handful.errors import BadInput, nearest
 from handful.methods.contract import Learner, load, make
+from handful.methods.schedule import Schedule
 from handful.nets.compute import Compute
 from handful.runs.engine import Engine, make_engine
 from handful.runs.evaluate import evaluate
 from handful.runs.filled import RecipeResult
 from handful.runs.matrix import Cell, Matrix, fill
+from handful.runs.recipe_file import flatten
 from handful.runs.run import Run
 from handful.tasks.make import make_rule
 from handful.tasks.rule import Rule
@@ -102,8 +105,25 @@ def packaged() -> list[str]:
     return found
 
 
-def read_recipe(name: str) -> Recipe:
-    """A recipe from a file, else a packaged name such as ``metacoco/table6``."""
+def read_recipe(name: str, scale: str | None = None, variants: Iterable[str] = ()) -> Recipe:
+    """A recipe from a file, else a packaged name such as ``metacoco/table6``, at one of its scales.
+
+    Parameters
+    ----------
+    scale
+        One of the file's ``[scale.NAME]``; ``quick`` by default, or the file's first.
+    variants
+        Any of the file's ``[variant.NAME]``, such as ``words``.
+    """
+    facts = flatten(name, read_facts(name), scale, variants, read_facts)
+    try:
+        return Recipe(**facts)
+    except ValidationError as error:
+        raise BadInput(_explain(name, error)) from error
+
+
+def read_facts(name: str) -> dict[str, Any]:
+    """What a recipe's file says, before a scale is chosen."""
     path = Path(name)
     if path.is_file():
         text = _text(path)
@@ -112,13 +132,9 @@ def read_recipe(name: str) -> Recipe:
     else:
         raise BadInput(f"{name} is neither a file nor a packaged recipe; {nearest(name, packaged())}")
     try:
-        facts = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{name} is not valid TOML: {error}") from error
-    try:
-        return Recipe(**facts)
-    except ValidationError as error:
-        raise BadInput(_explain(name, error)) from error
 
 
 def _text(path: Path) -> str:
@@ -232,17 +248,19 @@ def configured(method: MethodSpec, seed: int) -> Any:
 
 
 def shortened(recipe: Recipe, steps: int) -> Recipe:
-    """The same recipe with at most so many training steps a method, to see it run before it is run for long."""
+    """The same recipe with at most so many steps in every stage of training, to see it run before it is run for long."""
     if steps < 1:
         raise BadInput(f"steps must be at least 1, not {steps}")
     methods = []
     for method in recipe.method:
         options = dict(method.options)
-        if method.name and "schedule" in registry.get("methods", method.name).__dataclass_fields__:
-            schedule = dict(options.get("schedule", {}))
-            schedule["steps"] = min(steps, schedule.get("steps", steps))
-            schedule["validate_every"] = min(steps, schedule.get("validate_every", 0))
-            options["schedule"] = schedule
+        if method.name:
+            built = configured(method, 0)
+            for field in dataclasses.fields(built):
+                stage = getattr(built, field.name)
+                if isinstance(stage, Schedule):
+                    fewer = {"steps": min(steps, stage.steps), "validate_every": min(steps, stage.validate_every)}
+                    options[field.name] = {**options.get(field.name, {}), **fewer}
         methods.append(method.model_copy(update={"options": options}))
     return recipe.model_copy(update={"method": methods})
 
