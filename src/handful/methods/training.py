@@ -30,6 +30,20 @@ from handful.tasks.rule import Rule
 Loss = Callable[[int], Tensor]
 
 
+class Seen:
+    """What this process has been trained on so far, for the speed beside the progress bar."""
+
+    images = 0
+    tasks = 0
+
+    def since(self, images: int, tasks: int, seconds: float) -> str:
+        rates = [(self.images - images, "images/s"), (self.tasks - tasks, "tasks/s")]
+        return ", ".join(f"{count / max(seconds, 1e-9):,.3g} {unit}" for count, unit in rates if count)
+
+
+seen = Seen()
+
+
 def train_on_tasks(
     method: Embedded, learner: EmbeddedLearner, train: Rule, valid: Rule | None, keep: Path | None
 ) -> None:
@@ -64,6 +78,8 @@ class Drawn:
                     self._block = {e.number: e for e in self.rule.draw_block(seed, start, start + 64)}
                     self._start = start
                 out.append(self.rule.read(self._block[number]))
+        seen.tasks += len(out)
+        seen.images += sum(len(t.support) + len(t.query) for t in out)
         return out
 
 
@@ -114,6 +130,7 @@ def train_on_batches(
         rows, labels = source["drawn"]
         each = distributed.piece_of(len(rows), by, "schedule.batch")
         mine = slice(piece * each, (piece + 1) * each)
+        seen.images += each
         return train.part.collection.read(rows[mine]), labels[mine]
 
     def loss(step: int) -> Tensor:
@@ -153,6 +170,7 @@ def run(schedule: Schedule, learner: Any, loss: Loss, train: Rule, valid: Rule |
         distributed.compiled(learner, isinstance(learner, EmbeddedLearner)),
         bar(title, schedule.steps, first) as advance,
     ):
+        began, images, tasks = time.monotonic(), seen.images, seen.tasks
         for step in range(first, schedule.steps):
             m.train()
             for group in optimiser.param_groups:
@@ -179,7 +197,7 @@ def run(schedule: Schedule, learner: Any, loss: Loss, train: Rule, valid: Rule |
             if (step + 1) % schedule.checkpoint_every == 0:
                 with timed("keep"):
                     progress.save(step + 1, optimiser)
-            advance(1)
+            advance(1, f"loss {total:.3f}, {seen.since(images, tasks, time.monotonic() - began)}")
         progress.finish(optimiser)
     world.equalise(m)
     m.eval()
