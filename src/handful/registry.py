@@ -82,7 +82,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "frn": "handful.methods.finetuning.frn:FRN",
         "lp-ft-fb": "handful.methods.finetuning.lp_ft_fb:LPFTFB",
         "linear": "handful.methods.finetuning.linear:Linear",
-        "cosine": "handful.methods.finetuning.cosine:Cosine",
+        "cosine": "handful.methods.finetuning.linear:Cosine",
         "k-nn": "handful.methods.finetuning.knn:KNN",
         "contrastive": "handful.methods.finetuning.contrastive:Contrastive",
         "boil": "handful.methods.gradient.boil:BOIL",

@@ -15,7 +15,6 @@ from handful.methods.compositional.lifted import PairProtoNet, axes_of, axis_lab
 from handful.methods.compositional.per_task import Noise, linear
 from handful.methods.compositional.redwine import RedWine
 from handful.methods.compositional.refined_protonet import DescriptionMixing, RefinedProtoNetWords, select
-from handful.methods.compositional.scaled_cosine import ScaledBaselinePP, minibatches, start
 from handful.methods.compositional.symnet import Moved, SymNet
 from handful.methods.compositional.visualprod import VisualProd
 from handful.methods.contract import make
@@ -274,7 +273,7 @@ def test_relative_moving_distance_reads_off_planted_attributes():
 
 
 SMALL = {
-    "baseline++": make("pair-baseline++", learn_scale=True, passes=2),
+    "baseline++": make("pair-baseline++", passes=2),
     "visualprod": VisualProd(hidden=6, iterations=3),
     "redwine": RedWine(hidden=6, iterations=3),
     "cge": CGE(hidden=5, dim=4, iterations=3),
@@ -333,33 +332,15 @@ def test_stacked_adam_is_torchs_adam_on_each_task():
     )
 
 
-def test_baseline_pp_with_learned_scales_is_torchs_sgd():
-    """g_c cos(x, w_c): momentum and dampening 0.9, L2, batches of 4, against torch on the same start and order."""
-    b = axes_of(tasks(((3, 3),)))[0]
-    method = ScaledBaselinePP(learn_scale=True, passes=5)
-    params = start(b)
-    weight, scale = (params[k][0].clone().requires_grad_() for k in ("weight", "scale"))
-    optimiser = torch.optim.SGD([weight, scale], 0.01, momentum=0.9, dampening=0.9, weight_decay=0.001)
-    for at, used in minibatches(b, 4, 5):
-        pick = at[0][used[0]]
-        logits = scale * (F.normalize(b.s[0, pick], dim=-1) @ F.normalize(weight, dim=-1).T)
-        optimiser.zero_grad()
-        F.cross_entropy(logits, b.y[0, pick]).backward()
-        optimiser.step()
-    assert not torch.allclose(scale, torch.full((3,), 10.0))
-    wanted = scale * (F.normalize(b.q[0], dim=-1) @ F.normalize(weight, dim=-1).T)
-    torch.testing.assert_close(method.head(nn.ModuleDict(), b)[0], wanted.detach(), atol=1e-5, rtol=1e-4)
-
-
-def test_learned_scales_are_trained_with_the_backbone_and_belong_to_classes():
+def test_learned_norms_are_trained_with_the_backbone_and_belong_to_classes():
     rule = Pairs(grid(full(4, 5)).test, primitives=3)
-    method = make("pair-baseline++", net="conv4:filters=4", learn_scale=True, **{"schedule.steps": 3})
-    learner = method.meta_fit(rule)
+    method = make("pair-baseline++", net="conv4:filters=4", **{"schedule.steps": 3})
+    before, learner = method.untrained(rule.image_shape, rule.n_classes), method.meta_fit(rule)
     for axis, n in (("first", 4), ("second", 5)):
-        scale = learner.modules[axis]["classifier"].scale
-        assert scale.shape == (n,) and (scale != 10).all()
-    fixed = make("pair-baseline++", net="conv4:filters=4").untrained((16, 16, 3))
-    assert not any(name.endswith("scale") for name, _ in fixed.modules.named_parameters())
+        norm = learner.modules[axis]["classifier"].norm
+        assert norm.shape == (n,)
+        start = before.modules[axis]["classifier"].norm
+        assert start.shape != norm.shape or (norm != start).all()
 
 
 def test_redwine_never_teaches_an_unseen_pair_to_be_absent():

@@ -61,5 +61,4 @@ def test_the_papers_scale_has_the_papers_settings(name, variants):
             images = 51_928 if "attr" in recipe.collection else 20_604
             assert s.batch == 16 and s.steps * s.batch == 600 * images
         assert getattr(method, "inner_rate", 0.4) == 0.4
-        assert getattr(method, "learn_scale", True)
         assert getattr(method, "iterations", 100) == getattr(method, "passes", 100) == 100

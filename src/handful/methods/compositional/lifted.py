@@ -19,10 +19,9 @@ from torch import Tensor, nn
 
 from handful.errors import Mismatch
 from handful.methods.batch import Batch
-from handful.methods.compositional.scaled_cosine import ScaledBaselinePP
 from handful.methods.contract import Learner
 from handful.methods.embedded import Embedded
-from handful.methods.finetuning.baseline import Baseline
+from handful.methods.finetuning.baseline import Baseline, BaselinePP
 from handful.methods.gradient.anil import ANIL, LastLayerLearner
 from handful.methods.gradient.maml import MAML, GradientLearner, State, rows
 from handful.methods.metric.matchingnet import MatchingNet
@@ -231,15 +230,11 @@ class PairBaseline(Lifted, Baseline):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairBaselinePP(Lifted, ScaledBaselinePP):
-    """`Baseline++` on pairs: two cosine classifiers in training and in each task.
-
-    RLCL multiplies the cosine by a learnable scalar of each class: ``learn_scale=True``. By default the scale is fixed, as
-    in `Baseline++` here.
-    """
+class PairBaselinePP(Lifted, BaselinePP):
+    """`Baseline++` on pairs: two cosine classifiers, with a learned scalar of each class, in training and in each task."""
 
     name: ClassVar[str] = "pair-baseline++"
-    of: ClassVar[type[Embedded]] = ScaledBaselinePP
+    of: ClassVar[type[Embedded]] = BaselinePP
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -27,7 +27,7 @@ class Baseline(Pretrained):
     task_batch: int = 4
 
     name: ClassVar[str] = "baseline"
-    scale: ClassVar[float | None] = None
+    cosine: ClassVar[dict[str, Any]] = {}
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         return fit_linear(
@@ -36,20 +36,28 @@ class Baseline(Pretrained):
             rate=self.rate,
             weight_decay=self.weight_decay,
             batch=self.task_batch,
-            scale=self.scale,
+            **self.cosine,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaselinePP(Baseline):
-    """Baseline++ (Chen et al., ICLR 2019): both classifiers score by cosine similarity times ``scale``.
+    """Baseline++ (Chen et al., ICLR 2019): both classifiers score by cosine similarity, times a learned norm of each class.
 
-    The public code scales by 2 where there are at most 200 classes, tasks among them, and by 10 above, and multiplies
-    each class's cosine by a learned norm that starts near 0.6; here the scale is 10 and fixed.
+    Parameters
+    ----------
+    scale
+        2, as wyharveychen/CloserLookFewShot (e03aca8) has it for up to 200 classes; 10 above.
     """
 
+    scale: float = 2.0
+
     name: ClassVar[str] = "baseline++"
-    scale: ClassVar[float | None] = 10.0
+
+    @property
+    def cosine(self) -> dict[str, Any]:  # type: ignore[override]
+        return {"scale": self.scale, "learn_norm": True}
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
-        return {"classifier": CosineClassifier(backbone.width, n_classes, 10.0)}  # type: ignore[arg-type]
+        scale = self.scale if n_classes <= 200 else 5 * self.scale
+        return {"classifier": CosineClassifier(backbone.width, n_classes, scale, learn_norm=True)}  # type: ignore[arg-type]

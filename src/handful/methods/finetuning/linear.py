@@ -1,35 +1,28 @@
-"""Linear: a linear classifier on pre-trained features."""
+"""Linear and Cosine: the fine-tuning baselines of interventional few-shot learning."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from torch import Tensor, nn
-
-from handful.methods.batch import Batch
-from handful.methods.heads import fit_linear
-from handful.methods.pieces.pretrained import Pretrained
+from handful.methods.finetuning.baseline import Baseline
 
 
 @dataclass(frozen=True, kw_only=True)
-class Linear(Pretrained):
+class Linear(Baseline):
     """The fine-tuning baseline "Linear" of Yue, Zhang, Sun, Hua ("Interventional few-shot learning", NeurIPS 2020).
 
-    A linear classifier is trained on the whole support by gradient descent with momentum, the features frozen.
-
-    Parameters
-    ----------
-    steps, rate, weight_decay
-        100 steps of 0.01 with decay 0.001: the customary ones (Chen et al., ICLR 2019), the paper refers to them.
+    A linear classifier is trained on each task's support, the features frozen: 100 passes in batches of 4, SGD 0.01 with
+    momentum and dampening 0.9 and decay 0.001, as yue-zhongqi/ifsl at 3503392 adapts (MAML_MN_FT/methods/meta_template.py).
     """
 
-    steps: int = 100
-    rate: float = 0.01
-    weight_decay: float = 0.001
-
     name: ClassVar[str] = "linear"
-    scale: ClassVar[float | None] = None
 
-    def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
-        return fit_linear(b, steps=self.steps, rate=self.rate, weight_decay=self.weight_decay, scale=self.scale)
+
+@dataclass(frozen=True, kw_only=True)
+class Cosine(Linear):
+    """The fine-tuning baseline "Cosine" of Yue et al., NeurIPS 2020: as `Linear`, with scores 2 g_c cos(w_c, f(x)), g_c
+    learned for each class, which is the cosine layer of the same code."""
+
+    name: ClassVar[str] = "cosine"
+    cosine: ClassVar[dict[str, Any]] = {"scale": 2.0, "learn_norm": True}

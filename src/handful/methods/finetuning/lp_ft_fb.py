@@ -99,9 +99,10 @@ class TunedLearner(Learner):
             backbone = copy.deepcopy(self.backbone).eval()
             features = embed_images(backbone, images, self.compute)
             last = nn.Linear(features.shape[1], support.n_classes, device=device)
-            with torch.no_grad():
-                last.weight.copy_(0.01 * torch.randn(last.weight.shape, generator=orders))
-                last.bias.zero_()
+            with torch.no_grad():  # torch's own start, drawn from the task's seed
+                for parameter in (last.weight, last.bias):
+                    drawn = 2 * torch.rand(parameter.shape, generator=orders) - 1
+                    parameter.copy_(drawn * features.shape[1] ** -0.5)
             optimiser = torch.optim.SGD(
                 last.parameters(), method.probe_rate, momentum=0.9, dampening=0.9, weight_decay=0.001
             )
