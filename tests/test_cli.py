@@ -50,11 +50,12 @@ def test_listing_does_not_import_torch():
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_ls_knows_what_is_missing(capsys):
-    code, out, _ = call(capsys, "ls", "methods", "--all", "--json")
+def test_ls_lists_every_kind(capsys):
+    code, out, _ = call(capsys, "ls", "--json")
     facts = json.loads(out)
-    assert code == 0 and "protonet" in facts["methods"] and isinstance(facts["missing"], dict)
-    assert not set(facts["missing"]) & set(facts["methods"])
+    assert (
+        code == 0 and "protonet" in facts["methods"] and "ray" in facts["engines"] and "world" in facts["collections"]
+    )
 
 
 def test_tasks_are_drawn_saved_pictured_and_replayed(capsys, packed, tmp_path):

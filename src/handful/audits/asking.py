@@ -25,7 +25,6 @@ from handful.errors import BadInput, HandfulError, Infeasible, Missing
 from handful.methods.contract import FACTS, Learner, Method, load, make
 from handful.tasks.clustering import Clustering
 from handful.tasks.episode import Episode
-from handful.tasks.make import make_rule
 from handful.tasks.nway import NWay
 from handful.tasks.rule import Rule
 from handful.tasks.zero_shot import GeneralisedZeroShot, ZeroShot
@@ -72,7 +71,7 @@ def tasks_of(context: Context) -> Asked:
         elif spec == "pairs":
             rule = feasible(context.view.like(pair_part(context)))
         else:
-            rule = make_rule(spec, seen)
+            rule = registry.make("rules", spec, {}, seen)
         if isinstance(rule, Clustering) and rule.mode == "clustering":
             raise Infeasible("a budget splits answers to queries; ask clustering tasks with mode='unsupervised'")
         if isinstance(rule, ZeroShot):

@@ -265,7 +265,7 @@ def audit(
     )
     result = Audit(collection, seed, context.net, minutes=minutes)
     names = list(only or registry.table("diagnoses"))
-    asked: dict[str, Diagnosis] = {name: registry.get("diagnoses", name)() for name in names}
+    asked: dict[str, Diagnosis] = {name: registry.make("diagnoses", name) for name in names}
     if not asked:
         return result
     able = {}

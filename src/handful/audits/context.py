@@ -13,14 +13,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from handful import registry
 from handful.audits import views
 from handful.audits.views import View
 from handful.data.collection import Collection, Part
 from handful.data.importers.features import read_features
 from handful.errors import BadInput, Infeasible, Mismatch, Missing
 from handful.methods.contract import Learner, Method
-from handful.nets import Compute, build, parse_spec
-from handful.tasks.make import make_rule
+from handful.nets import Compute, build
+from handful.options import parse_spec
 from handful.tasks.nway import NWay
 from handful.tasks.rule import Rule
 
@@ -200,7 +201,7 @@ class Context:
         if callable(self.rule):
             return self.rule(seen)
         if self.rule and self.rule != "n-way":
-            return make_rule(self.rule, seen)
+            return registry.make("rules", self.rule, {}, seen)
         return usual_tasks(seen, shots, queries)
 
     def paced(self, ask: Callable[[int], T], share: float = 0.8, ladder: tuple[int, ...] = TASKS) -> tuple[int, T]:

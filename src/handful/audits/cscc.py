@@ -22,8 +22,8 @@ from handful.methods.schedule import Schedule
 from handful.metrics.base import Estimate, mean_interval
 from handful.metrics.crossed import SAME, crossed_ratio
 from handful.metrics.cscc import cscc, quadrature
-from handful.nets import parse_spec
 from handful.nets.compute import Compute
+from handful.options import parse_spec
 from handful.runs.evaluate import evaluate
 from handful.tasks.clustering import Clustering
 from handful.tasks.nway import NWay

@@ -21,10 +21,10 @@ from handful.data.pack import cache_folder
 from handful.data.store import write_atomically
 from handful.errors import BadInput, Missing, nearest
 from handful.metrics.base import Estimate, mean_interval
-from handful.nets import parse_spec
 from handful.nets.clip import Clip
 from handful.nets.compute import Compute
 from handful.nets.features import embed_rows, weights_hash
+from handful.options import parse_spec
 from handful.progress import bar
 
 TEMPLATES: dict[str, tuple[str, str]] = {

@@ -81,9 +81,9 @@ def evaluate_(
     from handful.data.opening import open_collection
     from handful.methods import load, make
     from handful.methods.contract import agree
+    from handful.options import parse_range
     from handful.runs import evaluate
     from handful.runs.engine import make_engine
-    from handful.tasks.make import parse_range
 
     compute = compute_of(device, precision, batch, threads)
     where = make_engine(engine, workers, address)

@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -171,9 +171,11 @@ class Collection:
         return collection_html(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
-    """Some rows of a collection: what a rule draws from."""
+    """Some rows of a collection: what a rule draws from. Parts are equal if their ids are."""
+
+    wanted: ClassVar[str] = "a part of a collection, such as collection.test or collection.whole"
 
     collection: Collection = field(repr=False)
     scheme: str
@@ -184,6 +186,12 @@ class Part:
     def id(self) -> str:
         digest = hashlib.sha256(np.ascontiguousarray(self.rows, dtype="<i8").tobytes()).hexdigest()[:12]
         return f"{self.collection.id}:{self.scheme}/{self.split}#{digest}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Part) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
 
     def __len__(self) -> int:
         return len(self.rows)

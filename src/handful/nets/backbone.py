@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from handful.errors import BadInput
+from handful.options import Checked
 
 
-class Backbone(nn.Module):
+class Backbone(nn.Module, metaclass=Checked):
     """Base of the backbones.
 
     Parameters

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from handful.errors import BadInput, Mismatch, Missing
-from handful.nets import build, parse_spec
+from handful.nets import build
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images, weights_hash
 from handful.nets.weights import load_state
+from handful.options import parse_spec
 
 BEST = "lite0:size=224"
 SIDE = 224

@@ -1,6 +1,5 @@
 """Runs: evaluate, results on disk, engines."""
 
-from handful.runs.evaluate import evaluate
-from handful.runs.run import Run
+from handful.door import open_door
 
-__all__ = ["Run", "evaluate"]
+__getattr__, __dir__ = open_door(__name__)

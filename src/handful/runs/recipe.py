@@ -21,7 +21,6 @@ from handful.runs.evaluate import evaluate
 from handful.runs.filled import RecipeResult
 from handful.runs.matrix import Cell, Matrix, fill
 from handful.runs.run import Run
-from handful.tasks.make import make_rule
 from handful.tasks.rule import Rule
 
 
@@ -40,7 +39,7 @@ class RuleSpec(BaseModel):
 
     def build(self, collection: Collection, split: str) -> Rule:
         part = choose_part(collection, self.split or split, self.scheme)
-        return make_rule(self.rule, part, **(self.model_extra or {}))
+        return registry.make("rules", self.rule, self.model_extra, part)
 
     def merged(self, other: dict[str, Any]) -> RuleSpec:
         return RuleSpec(**{**self.model_dump(), **(self.model_extra or {}), **other})

@@ -37,7 +37,7 @@ class Run:
 
     @property
     def metrics(self) -> list[Metric]:
-        return [registry.get("metrics", name)() for name in self.identity["metrics"]]
+        return [registry.make("metrics", name) for name in self.identity["metrics"]]
 
     @property
     def main(self) -> str:

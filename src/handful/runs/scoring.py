@@ -87,7 +87,7 @@ def score_chunk(job: Job, chunk: int) -> Scored:
 def rows_of(
     job: Job, repeat: int, episodes: list[Episode], answers: list[tuple[np.ndarray, np.ndarray | None]]
 ) -> pl.DataFrame:
-    metrics: list[Metric] = [registry.get("metrics", name)() for name in job.metrics]
+    metrics: list[Metric] = [registry.make("metrics", name) for name in job.metrics]
     rows = []
     for episode, (scores, support_scores) in zip(episodes, answers, strict=True):
         if "contexts" in job.metrics:
