@@ -121,7 +121,7 @@ def test_a_recipe_fills_its_table_and_is_not_done_twice(capsys, packed, tmp_path
         (("compare", "{packed}", "{packed}"), "not a run's folder"),
         (("tasks", "draw", "world:grond=1"), "did you mean ground"),
         (("tasks", "draw", "{packed}", "--replay", "{broken}"), "not a file of episodes"),
-        (("audit", "{packed}", "--only", "nothing"), "no diagnose named"),
+        (("audit", "{packed}", "--only", "nothing"), "no diagnosis named"),
         (("train", "protonet", "{packed}", "--out", "{packed}"), "not empty"),
     ],
 )

@@ -56,11 +56,7 @@ NAMES: dict[str, dict[str, str]] = {
         "load": "handful.methods.contract:load",
         "make": "handful.methods.contract:make",
     },
-    "handful.runs": {
-        "Run": "handful.runs.run:Run",
-        "evaluate": "handful.runs.evaluate:evaluate",
-    },
-    "handful.audits": {"Audit": "handful.audits.audit:Audit", "audit": "handful.audits.audit:audit"},
+    "handful.audits": {"Audit": "handful.audits.audit:Audit"},
 }
 KINDS = {
     "handful.tasks": "rules",

@@ -1,7 +1,6 @@
 # Written by handful.door.write() from the registry.
 
 from handful.audits.audit import Audit
-from handful.audits.audit import audit
 from handful.audits.budget import Budget
 from handful.audits.ceiling import SupervisedCeiling
 from handful.audits.composition import Composition
@@ -43,5 +42,4 @@ __all__ = [
     "SupervisedCeiling",
     "TrainedCSCC",
     "Unreadable",
-    "audit",
 ]

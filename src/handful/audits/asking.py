@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import time
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +20,8 @@ from handful.audits.context import POOLS, Context, affordable, fewer, usual_task
 from handful.data.collection import Part
 from handful.data.semantics import Semantics, open_semantics
 from handful.errors import BadInput, HandfulError, Infeasible, Missing
-from handful.methods.contract import FACTS, Learner, Method, load, make
+from handful.methods.contract import Learner, Method
+from handful.runs.learners import chosen
 from handful.tasks.clustering import Clustering
 from handful.tasks.episode import Episode
 from handful.tasks.nway import NWay
@@ -108,14 +107,7 @@ def suitable(context: Context) -> str:
 def given(context: Context) -> Method | Learner | None:
     """The method of an audit, if it has one: made by name, or loaded from its folder."""
     if "method" not in context.kept:
-        spec = context.method
-        if isinstance(spec, (str, os.PathLike)):
-            text = os.fspath(spec)
-            known = text in registry.table("methods")
-            folder = (Path(text) / FACTS).is_file() or (bool(text) and not known and Path(text).exists())
-            context.kept["method"] = load(text, context.compute) if folder else make(text) if text else None
-        else:
-            context.kept["method"] = spec
+        context.kept["method"] = chosen(context.method, compute=context.compute) if context.method else None
     return context.kept["method"]
 
 

@@ -110,7 +110,7 @@ def rule_of(
 ) -> Any:
     """The rule that the options describe; ranges or several data sets make it any-way unless it is named."""
     from handful.options import parse_range
-    from handful.runs.recipe import choose_part
+    from handful.runs.learners import choose_part
 
     part = choose_part(collection, split, scheme)
     ranged = "-" in str(ways) or "-" in str(shots)

@@ -6,10 +6,12 @@ maps the array and reads nothing. A Part is a collection under one split of one 
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import hashlib
 import json
 import os
+import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -136,6 +138,11 @@ class Collection:
             raise BadInput(f"{self.card.name} has no images in split {split!r} of {scheme!r}; {nearest(split, known)}")
         return Part(self, scheme, split, rows)
 
+    def rows_part(self, scheme: str, split: str, packed: str) -> Part:
+        """A part from its `Part.packed_rows`."""
+        steps = np.frombuffer(zlib.decompress(base64.b64decode(packed)), "<i8")
+        return Part(self, scheme, split, np.cumsum(steps))
+
     @property
     def train(self) -> Part:
         return self.part("train")
@@ -195,6 +202,21 @@ class Part:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether scheme and split alone say which rows these are."""
+        if self.scheme not in ("", *self.collection.card.schemes) or "[" in self.split:
+            return False
+        if not self.scheme:
+            return len(self) == len(self.collection)
+        return bool(np.array_equal(self.collection.part(self.split, self.scheme).rows, self.rows))
+
+    @property
+    def packed_rows(self) -> str:
+        """The row numbers as short text, from which `Collection.rows_part` makes the part again."""
+        steps = np.diff(np.asarray(self.rows, dtype="<i8"), prepend=0)
+        return base64.b64encode(zlib.compress(steps.astype("<i8").tobytes(), 9)).decode()
 
     def where(self, keep: np.ndarray, name: str) -> Part:
         """The rows for which ``keep`` holds, as a part of its own."""

@@ -13,11 +13,12 @@ from handful import registry
 from handful.data.collection import Collection, Part
 from handful.data.store import write_atomically
 from handful.errors import BadInput, Infeasible
-from handful.methods.contract import Learner, Method, load, make
+from handful.methods.contract import FACTS, Learner, Method, load, make
 from handful.metrics.base import Estimate
 from handful.nets.compute import Compute
 from handful.report.figures import bars, curves
 from handful.runs.evaluate import evaluate
+from handful.runs.learners import learner_of
 from handful.runs.recipe import read_recipe
 from handful.runs.store import digest
 from handful.tasks.nway import NWay
@@ -55,9 +56,9 @@ def trained(
     found: dict[str, dict[str, Learner]] = {}
     for (net, name), method in wanted.items():
         place = folder / digest([collection.id, name, method.options()])
-        if not (place / "model.json").is_file():
+        if not (place / FACTS).is_file():
             say(f"training {name}, {net}")
-            method.meta_fit(rule, compute=compute).save(place)
+        learner_of(method, train=rule, shape=collection.card.shape, compute=compute, keep=place)
         found.setdefault(net, {})[name] = load(place, compute)
     return found
 

@@ -1,5 +1,6 @@
 """Runs: evaluate, results on disk, engines."""
 
-from handful.door import open_door
+from handful.runs.evaluate import evaluate
+from handful.runs.run import Run
 
-__getattr__, __dir__ = open_door(__name__)
+__all__ = ["Run", "evaluate"]

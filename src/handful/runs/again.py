@@ -28,7 +28,7 @@ def rule_again(run: Run, collection: Collection | None = None) -> Rule:
         raise Mismatch(
             f"the run was on {identity['collection']}, not on {collection.id}; name the collection it was on"
         )
-    part = part_again(collection, identity["part"])
+    part = part_again(collection, identity["part"], run.facts.get("rows"))
     rule = Rule.from_options(identity["rule"], {"part": part})
     if digest([rule.tasks_id(identity["seed"]), identity["n"], identity["repeats"]]) != identity["tasks_id"]:
         raise Mismatch(f"the tasks of the run of {run.method} cannot be drawn again from its run.json")
@@ -40,11 +40,16 @@ def episode_again(run: Run, rule: Rule, repeat: int, task: int) -> Episode:
     return rule.draw(run.identity["seed"] + repeat, task)
 
 
-def part_again(collection: Collection, name: str) -> Part:
-    """The part of a collection by its id, ``collection:scheme/split#hash``."""
+def part_again(collection: Collection, name: str, rows: str | None = None) -> Part:
+    """The part of a collection by its id, ``collection:scheme/split#hash``; ``rows`` if it is not simply a split."""
     body = name.removeprefix(f"{collection.id}:").rpartition("#")[0]
     scheme, _, split = body.partition("/")
-    part = collection.part(split, scheme) if scheme else collection.whole
+    if rows is not None:
+        part = collection.rows_part(scheme, split, rows)
+    elif "[" in split:
+        raise Mismatch(f"{name} cannot be cut out of {collection.id} again; its run does not say which images it has")
+    else:
+        part = collection.part(split, scheme) if scheme else collection.whole
     if part.id != name:
         raise Mismatch(f"{name} cannot be cut out of {collection.id} again; it was chosen by other means than a split")
     return part

@@ -105,24 +105,24 @@ class Matrix:
 
 def train_row(matrix: Matrix, row: Row) -> tuple[Row, dict[str, bytes], dict[str, float]]:
     """Train one row; its model stays in ``matrix.out`` if that is seen here, else its files go back to the sender."""
-    from handful.runs.recipe import learner_of
+    from handful.runs.recipe import row_learner
 
     with measuring() as clock, tempfile.TemporaryDirectory(prefix="handful-") as scratch:
         keep = (matrix.out or Path(scratch)) / "models" / row.key
-        learner_of(matrix.recipe, matrix.spec(row), row.seed, matrix.source, matrix.compute, keep)
+        row_learner(matrix.recipe, matrix.spec(row), row.seed, matrix.source, matrix.compute, keep)
         files = {} if matrix.out else {p.name: p.read_bytes() for p in keep.iterdir() if p.is_file()}
     return row, files, dict(clock.seconds)
 
 
 def evaluate_cell(matrix: Matrix, cell: Cell, engine: Engine | None = None) -> tuple[Cell, Run]:
     """Fill one cell, inline on a worker, or by an engine's chunks from here."""
-    from handful.runs.recipe import learner_of
+    from handful.runs.recipe import row_learner
 
     test, spec, model = matrix.test(cell), matrix.spec(cell.row), matrix.models.get(cell.row.key)
     learner = (
         load(model.path, matrix.compute)
         if model is not None
-        else learner_of(matrix.recipe, spec, cell.row.seed, matrix.source, matrix.compute, None)
+        else row_learner(matrix.recipe, spec, cell.row.seed, matrix.source, matrix.compute, None)
     )
     run = evaluate(
         learner,

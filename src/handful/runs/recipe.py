@@ -11,14 +11,15 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from handful import registry
-from handful.data.collection import Collection, Part
+from handful.data.collection import Collection
 from handful.data.opening import open_collection
 from handful.errors import BadInput, nearest
-from handful.methods.contract import Learner, load, make
+from handful.methods.contract import Learner, Method, load
 from handful.nets.compute import Compute
 from handful.runs.engine import Engine, make_engine
 from handful.runs.evaluate import evaluate
 from handful.runs.filled import RecipeResult
+from handful.runs.learners import choose_part, learner_of, named
 from handful.runs.matrix import Cell, Matrix, fill
 from handful.runs.run import Run
 from handful.tasks.rule import Rule
@@ -138,13 +139,6 @@ def _explain(name: str, error: ValidationError) -> str:
     return f"{name}: {place}: {first['msg'][0].lower() + first['msg'][1:]}"
 
 
-def choose_part(collection: Collection, split: str, scheme: str | None) -> Part:
-    """The named split; a collection without splits serves whole, so that a folder of photos can be evaluated."""
-    if split == "all" or (not collection.card.schemes and split == "test"):
-        return collection.whole
-    return collection.part(split, scheme)
-
-
 def run_recipe(
     recipe: Recipe,
     *,
@@ -192,7 +186,7 @@ def one_by_one(matrix: Matrix, say: Callable[[str], None]) -> Iterator[tuple[Cel
         method = matrix.spec(row)
         say(f"{method.title}, training seed {row.seed}")
         keep = out / "models" / row.key if out else None
-        learner = learner_of(recipe, method, row.seed, source, matrix.compute, keep)
+        learner = row_learner(recipe, method, row.seed, source, matrix.compute, keep)
         for cell in matrix.cells(row):
             test = matrix.test(cell)
             run = evaluate(
@@ -219,15 +213,9 @@ def in_order(matrix: Matrix, runs: dict[tuple[str, str, int], Run]) -> dict[tupl
     return {key: runs[key] for key in order}
 
 
-def configured(method: MethodSpec, seed: int) -> Any:
+def configured(method: MethodSpec, seed: int) -> Method:
     """The method of a row, its training seed set."""
-    options = dict(method.options)
-    cls = registry.get("methods", str(method.name))
-    if "schedule" in getattr(cls, "__dataclass_fields__", {}):
-        schedule = dict(options.get("schedule", {}))
-        schedule.setdefault("seed", seed)
-        options["schedule"] = schedule
-    return make(str(method.name), **options)
+    return named(str(method.name), method.options, seed)
 
 
 def shortened(recipe: Recipe, steps: int) -> Recipe:
@@ -246,22 +234,22 @@ def shortened(recipe: Recipe, steps: int) -> Recipe:
     return recipe.model_copy(update={"method": methods})
 
 
-def learner_of(
+def row_learner(
     recipe: Recipe, spec: MethodSpec, seed: int, source: Collection, compute: Compute, keep: Path | None
 ) -> Learner:
+    """The learner of a row, trained on the recipe's own tasks."""
     if spec.model:
         return load(spec.model, compute)
-    if keep is not None and (keep / "model.json").is_file():
-        return load(keep, compute)
-    method = configured(spec, seed)
-    train = valid = None
-    if recipe.train is not None:
-        train = recipe.train.merged(spec.train).build(source, "train")
+    train = recipe.train.merged(spec.train).build(source, "train") if recipe.train is not None else None
+    valid = None
     if recipe.valid is not None and source.has("valid"):
         valid = recipe.valid.merged(spec.valid).build(source, "valid")
-    if not spec.trained or (method.trains == "no" and train is None):
-        return method.untrained(source.card.shape, train.n_classes if train else 2, compute)
-    learner = method.meta_fit(train, valid, compute=compute, keep=keep.with_suffix(".training") if keep else None)
-    if keep is not None:
-        learner.save(keep)
-    return learner
+    return learner_of(
+        configured(spec, seed),
+        train=train,
+        valid=valid,
+        shape=source.card.shape,
+        trained=spec.trained,
+        compute=compute,
+        keep=keep,
+    )
