@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from handful.audits.context import Context
 from handful.audits.finding import Diagnosis, Finding, above
 from handful.audits.probe import ContextProbe
+from handful.data.cache import cache_folder
 from handful.data.collection import Collection, Part
-from handful.data.pack import cache_folder
 from handful.data.store import write_atomically
 from handful.errors import BadInput, Missing, nearest
 from handful.metrics.base import Estimate, mean_interval

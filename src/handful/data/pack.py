@@ -26,7 +26,6 @@ from handful.progress import bar
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 SIZES = (1, 4096)
-CACHE_OFF = ("0", "off", "no", "false")
 
 
 @dataclass(frozen=True)

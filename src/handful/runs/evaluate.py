@@ -123,7 +123,7 @@ def work(job: Job, folder: RunFolder | None, where: Engine, cache: bool) -> tupl
         with bar(f"evaluating {learner.method.name}", total, total - len(todo) * CHUNK) as advance:
             for scored in where.map(score_chunk, job, todo):
                 parts[scored.chunk] = scored.frame
-                if where.name != "inline":  # inline, the running clock has seen them
+                if not where.here:
                     clock.add(scored.seconds)
                     largest = max(largest, scored.peak_memory_mb)
                 if folder:

@@ -162,7 +162,7 @@ def fill(matrix: Matrix, engine: Engine, out: Path | None, say: Callable[[str], 
                     with fresh_folder(store / "models" / row.key, force=True) as folder:
                         for name, data in files.items():
                             (folder / name).write_bytes(data)
-                if engine.name != "inline":
+                if not engine.here:
                     add(seconds)
                 advance(1)
             done: Iterator[tuple[Cell, Run]]
@@ -173,7 +173,7 @@ def fill(matrix: Matrix, engine: Engine, out: Path | None, say: Callable[[str], 
                 shared = dataclasses.replace(matrix, out=out)
                 done = (evaluate_cell(shared, cell, engine) for cell in cells)
             for cell, run in done:
-                if len(cells) >= engine.workers and engine.name != "inline":
+                if len(cells) >= engine.workers and not engine.here:
                     add({k: v for k, v in run.facts["seconds"].items() if k != "total"})
                 if out is not None and run.path is None:
                     folder_of_run = RunFolder(matrix.place(cell, out), run.identity)

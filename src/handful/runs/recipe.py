@@ -167,7 +167,7 @@ def run_recipe(
     runs: dict[tuple[str, str, int], Run] = {}
     where = make_engine(engine, workers, address)
     try:
-        found = one_by_one(matrix, say) if where.name == "inline" else fill(matrix, where, out, say)
+        found = one_by_one(matrix, say) if where.here else fill(matrix, where, out, say)
         for cell, run in found:
             for label in cell.labels:
                 runs[(matrix.spec(cell.row).title, label, cell.row.seed)] = run
