@@ -141,8 +141,8 @@ class Context:
             lines.append(
                 f"That is what the time allows of {len(whole):,} images of {whole.n_classes} classes; more minutes, more images."
             )
-        seen = "" if self.net != "lite0" else " (EfficientNet-Lite0, which has seen ImageNet's classes)"
-        lines.append(f"Frozen features: {self.net}{seen}.")
+        seen = "" if self.features is not None else registry.get("nets", parse_spec(self.net)[0]).seen
+        lines.append(f"Frozen features: {self.net}{f' (a net that has seen {seen})' if seen else ''}.")
         return lines
 
     # how the images are seen
