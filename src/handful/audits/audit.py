@@ -149,7 +149,7 @@ class Audit:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the page; with a name that ends in .json or .csv, the same facts so."""
-        from handful.data.store import write_atomically
+        from handful.files import write_atomically
 
         place = Path(path)
         if place.suffix == ".json":

@@ -18,8 +18,8 @@ from handful.audits.finding import Diagnosis, Finding, above
 from handful.audits.probe import ContextProbe
 from handful.data.cache import cache_folder
 from handful.data.collection import Collection, Part
-from handful.data.store import write_atomically
 from handful.errors import BadInput, Missing, nearest
+from handful.files import write_atomically
 from handful.metrics.base import Estimate, mean_interval
 from handful.nets.clip import Clip
 from handful.nets.compute import Compute

@@ -109,7 +109,7 @@ def similarity(
     from handful.audits.similarity import check_images, ranking, scatter
     from handful.audits.similarity import similarity as measure
     from handful.data.opening import open_collection
-    from handful.data.store import write_atomically
+    from handful.files import write_atomically
     from handful.nets.clip import Clip
     from handful.report.sheets import slug
     from handful.runs.learners import choose_part

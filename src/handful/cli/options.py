@@ -87,7 +87,7 @@ def profiled(wanted: bool, folder: Path | None, processes: int | None = 1) -> It
         yield
         return
     from handful.clock import measuring, profile, profile_text
-    from handful.data.store import write_atomically
+    from handful.files import write_atomically
 
     start = time.monotonic()
     with measuring() as clock:

@@ -20,8 +20,9 @@ from handful.data.decoding import Plan, decode_all, jobs_of
 from handful.data.importers import Importer, Listing, guess
 from handful.data.sources import Source, open_source
 from handful.data.splits import ByFraction, SplitRule
-from handful.data.store import fresh_folder, note_skipped, open_packed, seal
+from handful.data.store import note_skipped, open_packed, seal
 from handful.errors import BadInput
+from handful.files import fresh_folder
 from handful.progress import bar
 
 FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -62,7 +62,7 @@ class Learner:
         """Write a model folder: ``model.safetensors`` and ``model.json``."""
         from safetensors.torch import save_file
 
-        from handful.data.store import fresh_folder
+        from handful.files import fresh_folder
 
         path = Path(path)
         with fresh_folder(path, force=(path / FACTS).is_file()) as folder:

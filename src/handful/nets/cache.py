@@ -24,8 +24,8 @@ from torch import nn
 from handful._version import __version__
 from handful.data.cache import cache_folder, keeps
 from handful.data.collection import Collection
-from handful.data.store import write_atomically
 from handful.errors import BadInput
+from handful.files import write_atomically
 from handful.nets.compute import Compute
 
 ROWS = 4096

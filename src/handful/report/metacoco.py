@@ -11,8 +11,8 @@ import polars as pl
 
 from handful import registry
 from handful.data.collection import Collection, Part
-from handful.data.store import write_atomically
 from handful.errors import BadInput, Infeasible
+from handful.files import write_atomically
 from handful.methods.contract import FACTS, Learner, Method, load, make
 from handful.metrics.base import Estimate
 from handful.nets.compute import Compute

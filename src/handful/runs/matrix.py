@@ -13,7 +13,7 @@ import torch
 
 from handful.clock import add, measuring
 from handful.data.collection import Collection
-from handful.data.store import fresh_folder
+from handful.files import fresh_folder
 from handful.methods.contract import FACTS, agree, load
 from handful.nets.compute import Compute
 from handful.progress import bar

@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 
 from handful import registry
-from handful.data.store import fresh_folder
 from handful.errors import BadInput, Mismatch, nearest
+from handful.files import fresh_folder
 from handful.metrics import Comparison, Estimate, Metric, mean_interval, paired
 from handful.metrics.context import PREFIX, by_context
 

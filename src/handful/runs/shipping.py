@@ -20,8 +20,9 @@ from typing import Any
 
 from handful.data.cache import cache_folder
 from handful.data.collection import Card, Collection
-from handful.data.store import ARRAYS, content_hash, file_digest, fresh_folder, open_packed
+from handful.data.store import ARRAYS, content_hash, open_packed
 from handful.errors import HandfulError
+from handful.files import file_digest, fresh_folder
 from handful.nets.shelf import trim
 from handful.runs.embedding import Features
 from handful.runs.matrix import Folder
