@@ -18,8 +18,8 @@ import handful as hf
 from handful.methods.contract import make
 from handful.metrics.base import mean_interval
 from handful.report.tables import markdown
-from handful.tasks.make import make_rule
 from handful.tasks.nway import NWay
+from handful.tasks.rule import make as make_rule
 
 RULES = ("iid", "ood", "ood-conflict")
 

@@ -20,7 +20,7 @@ from handful.nets import build
 from handful.nets.compute import Compute
 from handful.nets.features import embed_rows
 from handful.report.tables import markdown
-from handful.tasks.make import make_rule
+from handful.tasks.rule import make as make_rule
 
 RULES = ("iid", "ood", "ood-conflict")
 

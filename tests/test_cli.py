@@ -51,11 +51,12 @@ def test_listing_does_not_import_torch():
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_ls_knows_what_is_missing(capsys):
-    code, out, _ = call(capsys, "ls", "methods", "--all", "--json")
+def test_ls_lists_every_kind(capsys):
+    code, out, _ = call(capsys, "ls", "--json")
     facts = json.loads(out)
-    assert code == 0 and "protonet" in facts["methods"] and isinstance(facts["missing"], dict)
-    assert not set(facts["missing"]) & set(facts["methods"])
+    assert (
+        code == 0 and "protonet" in facts["methods"] and "ray" in facts["engines"] and "world" in facts["collections"]
+    )
 
 
 def test_tasks_are_drawn_saved_pictured_and_replayed(capsys, packed, tmp_path):
@@ -121,7 +122,7 @@ def test_a_recipe_fills_its_table_and_is_not_done_twice(capsys, packed, tmp_path
         (("compare", "{packed}", "{packed}"), "not a run's folder"),
         (("tasks", "draw", "world:grond=1"), "did you mean ground"),
         (("tasks", "draw", "{packed}", "--replay", "{broken}"), "not a file of episodes"),
-        (("audit", "{packed}", "--only", "nothing"), "no diagnose named"),
+        (("audit", "{packed}", "--only", "nothing"), "no diagnosis named"),
         (("train", "protonet", "{packed}", "--out", "{packed}"), "not empty"),
     ],
 )

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import re
 
 import numpy as np
 import pytest
 
-from benches import BENCHES, MORE_RULES, quick, rules_for
+from benches import BENCHES, MORE_RULES, quick, rules_for, small
 from handful import registry
 from handful.errors import BadInput, Infeasible
 from handful.methods.contract import load, make
 from handful.methods.embedded import EmbeddedLearner
+from handful.methods.schedule import Schedule
+from handful.options import parameters
 from handful.runs.evaluate import Job, embed_needed, embedded_scores, evaluate
+from handful.tasks import NWay
 from handful.tasks.episode import SHOWS, Episode, Query
 
 METHODS = registry.names("methods")
@@ -109,6 +114,75 @@ def test_an_unknown_option_is_refused_with_the_nearest(name):
     cls = registry.get("methods", name)
     assert cls.name == name
     assert cls.__doc__ and dataclasses.is_dataclass(cls)
+
+
+def options_of_everything():
+    """Every option of every method, rule, net and importer, and of what methods nest."""
+    for kind in ("methods", "rules", "nets", "importers"):
+        for name in registry.names(kind):
+            cls = registry.get(kind, name)
+            on = {"rules": small().test, "nets": (16, 16, 3)}.get(kind)
+            first = () if on is None else (on,)
+            for option in list(parameters(cls))[len(first) :]:
+                yield pytest.param(kind, name, cls, first, option, id=f"{kind}-{name}-{option}")
+
+
+@pytest.mark.parametrize(("kind", "name", "cls", "first", "option"), options_of_everything())
+def test_a_wrong_value_of_any_option_is_refused_from_python_and_by_name(kind, name, cls, first, option):
+    """Neither an object of no kind nor, for an option with named choices or numbers, a word that is none of them."""
+    wrong = [object()]
+    if parameters(cls)[option] not in (str, tuple[str, ...]) and "Semantics" not in str(parameters(cls)[option]):
+        wrong.append("no such value")
+    for value in wrong:
+        for make_it in (lambda v: cls(*first, **{option: v}), lambda v: registry.make(kind, name, {option: v}, *first)):
+            with pytest.raises(BadInput, match=f"option {option} cannot be") as caught:
+                make_it(value)
+            assert (
+                {name, cls.__name__} & set(re.split(r"[ :]", str(caught.value)))
+                and "; give " in str(caught.value)
+                and "\n" not in str(caught.value)
+            )
+
+
+@pytest.mark.parametrize(
+    ("make_it", "words"),
+    [
+        (lambda: registry.get("methods", "nearest-centroid")(distance="manhattan"), "give euclidean or cosine"),
+        (
+            lambda: Schedule(optimiser="rmsprop"),
+            "schedule: option optimiser cannot be 'rmsprop'; give adam, adamw or sgd",
+        ),
+        (lambda: Schedule(augment=("flop",)), "give any number of: crop, flip or jitter"),
+        (lambda: Schedule(step=3), "schedule has no option 'step'; did you mean steps"),
+        (lambda: make("protonet", schedule={"optimiser": "rmsprop"}), "protonet.schedule: option optimiser"),
+        (lambda: make("protonet", **{"schedule.steps": "many"}), "cannot be 'many'; give a whole number"),
+        (lambda: NWay(small()), "a part of a collection, such as collection.test"),
+        (lambda: NWay(small().test, ways=True), "cannot be True"),
+        (lambda: registry.make("rules", "clustering", {"of": {"rule": "n-wya"}}, small().test), "did you mean n-way"),
+        (lambda: registry.make("engines", "processes", {"worker": 2}), "did you mean workers"),
+        (lambda: registry.make("metrics", "acuracy"), "there is no metric named 'acuracy'; did you mean accuracy"),
+        (lambda: registry.make("nets", "conv4", {"filters": "a few"}, (16, 16, 3)), "the net conv4: option filters"),
+    ],
+)
+def test_wrong_options_are_named_with_what_would_fit(make_it, words):
+    with pytest.raises(BadInput) as caught:
+        make_it()
+    assert words in str(caught.value)
+
+
+def test_options_are_read_from_text_as_their_annotations_ask():
+    assert registry.make("rules", "any-way", {"ways": "2-5", "shots": "3"}, small().test).ways == (2, 5)
+    assert make("protonet", **{"schedule.augment": "crop+flip"}).schedule.augment == ("crop", "flip")
+    part = Schedule(steps=7, rate=0.5)
+    assert make("protonet", schedule={"steps": 7, "rate": "0.5"}).schedule == dataclasses.replace(
+        make("protonet").schedule, steps=part.steps, rate=part.rate
+    )
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_signature_shows_the_options(name):
+    cls = registry.get("methods", name)
+    assert list(inspect.signature(cls).parameters) == [f.name for f in dataclasses.fields(cls)]
 
 
 def all_rules():

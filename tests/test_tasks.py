@@ -7,9 +7,10 @@ import pytest
 from scipy import stats
 
 from handful.errors import BadInput, Infeasible, Mismatch
+from handful.options import parse_range
 from handful.tasks import AnyWay, NWay, Support, random
 from handful.tasks.files import read_episodes, write_episodes
-from handful.tasks.make import make_rule, parse_range
+from handful.tasks.rule import make as make_rule
 from patterns import blobs
 
 

@@ -12,11 +12,11 @@ from benches import small
 from handful.errors import BadInput, Mismatch
 from handful.methods import load, make
 from handful.methods.augment import augment
-from handful.methods.contract import build
 from handful.methods.schedule import Schedule
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
+from handful.options import build
 from handful.runs import evaluate
 from handful.tasks import NWay
 

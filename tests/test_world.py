@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 from scipy.ndimage import binary_dilation
 
-from handful.data.world import World, drawn, factors, parse_world, world
+from handful.data.opening import open_collection
+from handful.data.world import World, drawn, factors, world
 from handful.data.world.borders import BORDERS, picture
 from handful.data.world.glyphs import covers, mask
 from handful.data.world.grounds import GROUNDS, tile
@@ -112,8 +113,8 @@ def test_pixels_do_not_depend_on_order_batch_or_what_was_read_before():
 def test_pixels_are_the_same_in_another_process():
     w = world(classes=12, images=5, label="glyph", ground=0.5)
     code = (
-        "import handful.data.world as m, hashlib, numpy as np; "
-        f"w = m.parse_world({w.spec.partition(':')[2]!r}); "
+        "import handful as m, hashlib, numpy as np; "
+        f"w = m.open({w.spec!r}); "
         "print(w.id, hashlib.sha256(w.read(np.arange(len(w))).tobytes()).hexdigest())"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
@@ -137,12 +138,14 @@ def test_worlds_too_large_to_remember_are_drawn_again(monkeypatch):
 
 
 def test_equal_knobs_give_equal_ids_and_other_knobs_others():
-    assert world(ground=0.9).id == parse_world("ground=0.9").id == parse_world(" ground = 0.90 ,").id
+    assert (
+        world(ground=0.9).id == open_collection("world:ground=0.9").id == open_collection("world: ground = 0.90 ,").id
+    )
     assert world().id.startswith("world@1/32#")
     ids = {world(**k).id for k in ({}, {"ground": 0.9}, {"seed": 1}, {"size": 28}, {"grey": True}, {"noise": 0.0})}
     assert len(ids) == 6
     w = world(label=("colour", "glyph"), mask=0.2, disjoint=("ground",), size_range=(0.4, 0.8), grey=True, values=9)
-    back = parse_world(w.spec.partition(":")[2])
+    back = open_collection(w.spec)
     assert back.id == w.id and back.knobs == w.knobs and back.table.equals(w.table)
 
 
@@ -366,7 +369,7 @@ def test_the_glyph_can_be_read_by_a_simple_eye():
     "text, says",
     [
         ("gruond=0.9", "did you mean ground"),
-        ("ground=much", "ground='much' must be a number"),
+        ("ground=much", "option ground cannot be 'much'; give a number"),
         ("images=2.5", "whole number"),
         ("grey=maybe", "true or false"),
         ("label=glif", "glyph"),
@@ -383,7 +386,7 @@ def test_the_glyph_can_be_read_by_a_simple_eye():
         ("crossed=true,label=size", "crossed needs"),
         ("styles=99", "between 1"),
         ("contexts=60", "between 0 and 48"),
-        ("ground", "KNOB=VALUE"),
+        ("ground", "key=value"),
         ("seed=1,seed=2", "twice"),
         ("size_range=0.9+0.2", "rising"),
         ("images=inf", "whole number"),
@@ -391,7 +394,7 @@ def test_the_glyph_can_be_read_by_a_simple_eye():
 )
 def test_wrong_knobs_are_refused_in_one_sentence(text, says):
     with pytest.raises(BadInput) as caught:
-        parse_world(text)
+        open_collection(f"world:{text}")
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
 

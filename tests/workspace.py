@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -147,19 +148,19 @@ def make(folder: Path, page: str) -> None:
 @contextmanager
 def small_world(folder: Path, made: dict[str, Path]) -> Iterator[None]:
     """The world with few classes, small images and few of them, drawn once a spec instead of image by image."""
+    from handful import registry
     from handful.data.store import open_packed
-    from handful.data.world import drawn, parse_world
+    from handful.data.world import drawn
 
-    def opened(text: str = "") -> Collection:
-        pair = "label=" in text
-        few = {"size": 16, "images": 20 if pair else 24, "classes": 20 if pair else 40}
-        given = {item.partition("=")[0] for item in text.split(",")}
-        spec = ",".join(filter(None, [text, *(f"{k}={v}" for k, v in few.items() if k not in given)]))
-        if spec not in made:
-            made[spec] = parse_world(spec).save(folder / str(len(made))).path
-        return open_packed(made[spec])
+    def opened(**knobs: Any) -> Collection:
+        pair = "label" in knobs
+        few = drawn.world(**{"size": 16, "images": 20 if pair else 24, "classes": 20 if pair else 40, **knobs})
+        if few.spec not in made:
+            made[few.spec] = few.save(folder / str(len(made))).path
+        return open_packed(made[few.spec])
 
+    real = registry.get
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("handful.data.world.parse_world", opened)
+        patch.setattr(registry, "get", lambda *what: opened if what == ("collections", "world") else real(*what))
         patch.setattr("handful.data.world.world", lambda **knobs: drawn.world(**knobs) if knobs else opened())
         yield

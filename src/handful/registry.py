@@ -7,12 +7,13 @@ group ``handful.<kind>`` (for example ``handful.methods``).
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
 from handful.errors import BadInput, nearest
+from handful.options import build, unfolded
 
 BUILTIN: dict[str, dict[str, str]] = {
     "importers": {
@@ -162,7 +163,14 @@ BUILTIN: dict[str, dict[str, str]] = {
         "gnn+lft": "handful.methods.crossdomain.lft:GNNLFT",
         "tpn+lft": "handful.methods.crossdomain.lft:TPNLFT",
     },
-    "collections": {},
+    "collections": {
+        "world": "handful.data.world:world",
+    },
+    "engines": {
+        "inline": "handful.runs.engine:Inline",
+        "processes": "handful.runs.engine:Processes",
+        "ray": "handful.runs.ray:Ray",
+    },
     "trackers": {
         "csv": "handful.methods.tracking:CsvTracker",
         "tensorboard": "handful.methods.tracking:TensorBoardTracker",
@@ -191,9 +199,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "budget": "handful.audits.budget:Budget",
     },
 }
-
-# Methods of the papers that are not in the library (yet): shown by `handful ls methods --all`, never faked.
-MISSING: dict[str, str] = {}
+SINGULAR = {"diagnoses": "diagnosis"}
 
 
 @cache
@@ -216,11 +222,15 @@ def get(kind: str, name: str) -> Any:
     """Import and return what ``name`` stands for, or say which names come near."""
     known = table(kind)
     if name not in known:
-        raise BadInput(f"there is no {kind.rstrip('s')} named {name!r}; {nearest(name, known)}")
+        raise BadInput(f"there is no {SINGULAR.get(kind, kind[:-1])} named {name!r}; {nearest(name, known)}")
     module, _, attribute = known[name].partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
-def everything(kind: str) -> Iterator[tuple[str, Any]]:
-    for name in names(kind):
-        yield name, get(kind, name)
+def make(kind: str, name: str, options: Mapping[str, Any] | None = None, *first: Any) -> Any:
+    """What ``name`` stands for, made with options: the one way from a name to a thing, whatever it is.
+
+    ``first`` is what it is made on: a rule's part, a net's image shape, a tracker's folder and name. Options may be text;
+    nested ones are dicts or dotted names (``schedule.steps``). Unknown names and wrong values are refused in one sentence.
+    """
+    return build(get(kind, name), unfolded(options or {}), f"the {SINGULAR.get(kind, kind[:-1])} {name}", *first)

@@ -31,7 +31,7 @@ def truth(c: Collection, factors: tuple[str, ...], noise: float = 0.1) -> np.nda
 def finding(name: str, c: Collection, factors: tuple[str, ...], index: int = 0, **options):
     context = Context(c, features=truth(c, factors), budget=60, seconds=2, **options)
     with context.pinned():
-        return registry.get("diagnoses", name)().look(context)[index]
+        return registry.make("diagnoses", name).look(context)[index]
 
 
 def still(name: str, settings: list[tuple[Collection, tuple[str, ...]]], within: float = 0.06, **options) -> None:

@@ -10,8 +10,8 @@ from data.conftest import handful
 from handful.errors import BadInput, Infeasible, Mismatch
 from handful.tasks import AnyWay, NWay
 from handful.tasks.clustering import Clustering
-from handful.tasks.make import make_rule
 from handful.tasks.mix import Mix
+from handful.tasks.rule import make as make_rule
 
 from .collections import sized
 from .drawn import uniform

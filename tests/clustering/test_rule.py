@@ -12,8 +12,8 @@ from handful.tasks import AnyWay, NWay
 from handful.tasks.alphabet import WholeGroup
 from handful.tasks.bits import Bits, vectors
 from handful.tasks.clustering import Clustering
-from handful.tasks.make import make_rule
 from handful.tasks.meta_dataset import MetaDataset
+from handful.tasks.rule import make as make_rule
 
 
 def test_the_tasks_are_those_of_the_rule_inside(patches):

@@ -11,8 +11,8 @@ from scipy import stats
 
 from handful.data.collection import Collection
 from handful.errors import BadInput, Infeasible
-from handful.tasks.make import make_rule
 from handful.tasks.pairs import Pairs, references
+from handful.tasks.rule import make as make_rule
 
 from .grids import full, grid, sparse
 

@@ -200,7 +200,10 @@ def test_an_existing_folder_is_not_overwritten(tree, tmp_path):
         ({"size": 100_000}, "size must be"),
         ({"importer": "folder"}, "did you mean folders"),
         ({"options": {"shape": 1}}, "has no option 'shape'"),
-        ({"importer": "omniglot", "options": {"rotations": "four"}}, "rotations='four' is not of type int"),
+        (
+            {"importer": "omniglot", "options": {"rotations": "four"}},
+            "option rotations cannot be 'four'; give a whole number",
+        ),
     ],
 )
 def test_wrong_options_are_refused(tree, tmp_path, options, message):

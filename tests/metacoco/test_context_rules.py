@@ -13,7 +13,7 @@ from handful.methods.contract import make
 from handful.metrics.context import gap
 from handful.runs.evaluate import evaluate
 from handful.tasks.context import IID, OOD, OODConflict
-from handful.tasks.make import make_rule
+from handful.tasks.rule import make as make_rule
 
 RULES = (IID, OOD, OODConflict)
 

@@ -6,10 +6,14 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from handful.cli import main
 from handful.data.store import open_packed
@@ -231,3 +235,19 @@ def test_the_cache_stays_below_its_limit_by_dropping_what_was_unused_longest(own
     with pytest.raises(BadInput, match="a number of gigabytes"):
         trim()
     assert len(clear()) == 1
+
+
+def test_a_cache_that_is_off_leaves_nothing_where_one_works(tmp_path):
+    """`off` is a switch, not the name of a folder: a raw folder is packed, opened, and gone with the process."""
+    for name in ("a", "b", "c"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(3):
+            Image.fromarray(np.full((8, 8, 3), 20 * i, dtype=np.uint8)).save(tmp_path / "photos" / name / f"{i}.png")
+    code = "import handful as hf; c = hf.open('photos'); print(len(c), c.path)"
+    environment = {**os.environ, "HANDFUL_CACHE": "off"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+    )
+    count, place = done.stdout.split()
+    assert count == "9" and not Path(place).exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["photos"]

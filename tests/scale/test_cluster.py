@@ -14,7 +14,7 @@ pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 from handful.errors import BadInput, HandfulError
 from handful.methods import make
 from handful.runs import Run, evaluate
-from handful.runs.cluster import Ray
+from handful.runs.ray import Ray
 from handful.runs.recipe import Recipe, run_recipe
 from handful.tasks import AnyWay, NWay
 from patterns import blobs

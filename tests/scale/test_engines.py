@@ -11,10 +11,9 @@ import pytest
 
 from handful.cli import main
 from handful.errors import BadInput, HandfulError
-from handful.runs.cluster import Depot
 from handful.runs.engine import Inline, Processes, make_engine
-from handful.runs.parcels import BLOCK, fetch, holds, parcel_of
 from handful.runs.recipe import Recipe, run_recipe
+from handful.runs.shipping import BLOCK, Depot, fetch, holds, parcel_of
 from patterns import blobs
 
 
@@ -64,7 +63,7 @@ def test_an_engine_is_chosen_by_name_or_by_workers():
     assert (make_engine(workers=3).name, make_engine(workers=3).workers) == ("processes", 3)
     with pytest.raises(BadInput, match="did you mean processes"):
         make_engine("process")
-    with pytest.raises(BadInput, match="add --engine ray"):
+    with pytest.raises(BadInput, match="the engine processes has no option 'address'"):
         make_engine("processes", 2, "auto")
     with pytest.raises(BadInput, match="inline engine has one worker"):
         make_engine("inline", 2)

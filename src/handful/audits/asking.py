@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import time
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -22,10 +20,10 @@ from handful.audits.context import POOLS, Context, affordable, fewer, usual_task
 from handful.data.collection import Part
 from handful.data.semantics import Semantics, open_semantics
 from handful.errors import BadInput, HandfulError, Infeasible, Missing
-from handful.methods.contract import FACTS, Learner, Method, load, make
+from handful.methods.contract import Learner, Method
+from handful.runs.learners import chosen
 from handful.tasks.clustering import Clustering
 from handful.tasks.episode import Episode
-from handful.tasks.make import make_rule
 from handful.tasks.nway import NWay
 from handful.tasks.rule import Rule
 from handful.tasks.zero_shot import GeneralisedZeroShot, ZeroShot
@@ -72,7 +70,7 @@ def tasks_of(context: Context) -> Asked:
         elif spec == "pairs":
             rule = feasible(context.view.like(pair_part(context)))
         else:
-            rule = make_rule(spec, seen)
+            rule = registry.make("rules", spec, {}, seen)
         if isinstance(rule, Clustering) and rule.mode == "clustering":
             raise Infeasible("a budget splits answers to queries; ask clustering tasks with mode='unsupervised'")
         if isinstance(rule, ZeroShot):
@@ -109,14 +107,7 @@ def suitable(context: Context) -> str:
 def given(context: Context) -> Method | Learner | None:
     """The method of an audit, if it has one: made by name, or loaded from its folder."""
     if "method" not in context.kept:
-        spec = context.method
-        if isinstance(spec, (str, os.PathLike)):
-            text = os.fspath(spec)
-            known = text in registry.table("methods")
-            folder = (Path(text) / FACTS).is_file() or (bool(text) and not known and Path(text).exists())
-            context.kept["method"] = load(text, context.compute) if folder else make(text) if text else None
-        else:
-            context.kept["method"] = spec
+        context.kept["method"] = chosen(context.method, compute=context.compute) if context.method else None
     return context.kept["method"]
 
 

@@ -149,7 +149,7 @@ class Audit:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the page; with a name that ends in .json or .csv, the same facts so."""
-        from handful.data.store import write_atomically
+        from handful.files import write_atomically
 
         place = Path(path)
         if place.suffix == ".json":
@@ -265,7 +265,7 @@ def audit(
     )
     result = Audit(collection, seed, context.net, minutes=minutes)
     names = list(only or registry.table("diagnoses"))
-    asked: dict[str, Diagnosis] = {name: registry.get("diagnoses", name)() for name in names}
+    asked: dict[str, Diagnosis] = {name: registry.make("diagnoses", name) for name in names}
     if not asked:
         return result
     able = {}

@@ -13,14 +13,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from handful import registry
 from handful.audits import views
 from handful.audits.views import View
 from handful.data.collection import Collection, Part
 from handful.data.importers.features import read_features
 from handful.errors import BadInput, Infeasible, Mismatch, Missing
 from handful.methods.contract import Learner, Method
-from handful.nets import Compute, build, parse_spec
-from handful.tasks.make import make_rule
+from handful.nets import Compute, build
+from handful.options import parse_spec
 from handful.tasks.nway import NWay
 from handful.tasks.rule import Rule
 
@@ -140,8 +141,8 @@ class Context:
             lines.append(
                 f"That is what the time allows of {len(whole):,} images of {whole.n_classes} classes; more minutes, more images."
             )
-        seen = "" if self.net != "lite0" else " (EfficientNet-Lite0, which has seen ImageNet's classes)"
-        lines.append(f"Frozen features: {self.net}{seen}.")
+        seen = "" if self.features is not None else registry.get("nets", parse_spec(self.net)[0]).seen
+        lines.append(f"Frozen features: {self.net}{f' (a net that has seen {seen})' if seen else ''}.")
         return lines
 
     # how the images are seen
@@ -200,7 +201,7 @@ class Context:
         if callable(self.rule):
             return self.rule(seen)
         if self.rule and self.rule != "n-way":
-            return make_rule(self.rule, seen)
+            return registry.make("rules", self.rule, {}, seen)
         return usual_tasks(seen, shots, queries)
 
     def paced(self, ask: Callable[[int], T], share: float = 0.8, ladder: tuple[int, ...] = TASKS) -> tuple[int, T]:

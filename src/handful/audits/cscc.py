@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from handful import registry
 from handful.audits.answers import Answers, answer
 from handful.audits.context import TRAIN_EACH, Context, fewer, usual_tasks
 from handful.audits.drawing import across
@@ -22,8 +23,8 @@ from handful.methods.schedule import Schedule
 from handful.metrics.base import Estimate, mean_interval
 from handful.metrics.crossed import SAME, crossed_ratio
 from handful.metrics.cscc import cscc, quadrature
-from handful.nets import parse_spec
 from handful.nets.compute import Compute
+from handful.options import parse_spec
 from handful.runs.evaluate import evaluate
 from handful.tasks.clustering import Clustering
 from handful.tasks.nway import NWay
@@ -33,7 +34,6 @@ LADDER = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400)
 HIGH, LOW = 0.9, 0.7
 ENOUGH = 100
 """Training tasks below which the trained form is not judged."""
-FROZEN = ("lite0", "clip")
 THRESHOLD = f"above {HIGH}: labels hardly needed; below {LOW}: needed"
 
 
@@ -167,7 +167,7 @@ class TrainedCSCC(Diagnosis):
         """Training and test tasks, of frozen features where the net is one that is not trained here."""
         collection = context.collection
         test, train = collection.test, collection.train
-        if context.features is not None or parse_spec(context.net)[0] in FROZEN:
+        if context.features is not None or registry.get("nets", parse_spec(context.net)[0]).frozen:
             if set(test.class_names) & set(train.class_names):
                 raise Infeasible(
                     "the training classes are not apart from the test classes; training would tell nothing"

@@ -24,8 +24,8 @@ from handful.methods.embedded import EmbeddedLearner
 from handful.methods.metric.nearest_centroid import NearestCentroid
 from handful.methods.zero_shot.eszsl import ESZSL
 from handful.metrics.clustering import answered, match
-from handful.nets import parse_spec
 from handful.nets.compute import Compute
+from handful.options import parse_spec
 from handful.runs.evaluate import Job, embed_needed, embedded_scores, one_by_one
 from handful.tasks.clustering import Clustering
 from handful.tasks.episode import Episode

@@ -15,7 +15,7 @@ from handful.audits.finding import Diagnosis, Finding, Light, above
 from handful.data.collection import SPLITS, Collection
 from handful.data.splits import SplitRule, class_overlaps
 from handful.data.store import skipped_files
-from handful.metrics.base import Estimate
+from handful.metrics.base import NORMAL, Estimate
 from handful.metrics.zero_shot import over_classes
 
 FULL = 0.999
@@ -191,7 +191,7 @@ def over_resampled(frame: pl.DataFrame, by: str, column: str, seed: int, draws: 
         determined(some[np.sort(rng.permutation(len(some))[: max(2, len(some) // 2)])], by, column)
         for _ in range(draws)
     ]
-    half = 1.96 * float(np.std(found))
+    half = NORMAL * float(np.std(found))
     return max(0.0, whole - half), min(1.0, whole + half)
 
 

@@ -16,15 +16,15 @@ import torch.nn.functional as F
 from handful.audits.context import Context
 from handful.audits.finding import Diagnosis, Finding, above
 from handful.audits.probe import ContextProbe
+from handful.data.cache import cache_folder
 from handful.data.collection import Collection, Part
-from handful.data.pack import cache_folder
-from handful.data.store import write_atomically
 from handful.errors import BadInput, Missing, nearest
+from handful.files import write_atomically
 from handful.metrics.base import Estimate, mean_interval
-from handful.nets import parse_spec
 from handful.nets.clip import Clip
 from handful.nets.compute import Compute
 from handful.nets.features import embed_rows, weights_hash
+from handful.options import parse_spec
 from handful.progress import bar
 
 TEMPLATES: dict[str, tuple[str, str]] = {

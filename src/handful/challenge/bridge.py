@@ -14,8 +14,9 @@ import polars as pl
 import torch
 
 from handful.data.collection import Card, Collection
-from handful.methods.contract import Method, build, load
+from handful.methods.contract import Method, load
 from handful.nets.compute import Compute
+from handful.options import build
 from handful.registry import get
 from handful.tasks.anyway import AnyWay
 from handful.tasks.episode import Query, Support

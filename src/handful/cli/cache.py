@@ -20,7 +20,7 @@ def ls(json: Json = False) -> None:
 
     Example: handful cache ls
     """
-    from handful.data.pack import cache_folder
+    from handful.data.cache import cache_folder
     from handful.nets.shelf import entries
 
     found = entries()

@@ -30,7 +30,7 @@ def new(
     from importlib import resources
 
     from handful.challenge.spec import PHASES, TEMPLATE
-    from handful.data.store import write_atomically
+    from handful.files import write_atomically
 
     path = folder / "challenge.toml"
     if path.exists():

@@ -218,7 +218,7 @@ def show(
     """
     from handful.data.opening import open_collection
     from handful.data.show import class_sheet
-    from handful.data.store import write_atomically
+    from handful.files import write_atomically
 
     collection = open_collection(place)
     picture = class_sheet(collection.part(split, scheme), classes, each)

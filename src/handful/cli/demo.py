@@ -34,7 +34,7 @@ def demo(
     from handful.demo.sections import AUDIT, SETTINGS, run_part
     from handful.report.page import page, write_page
     from handful.report.report import Report
-    from handful.runs.engine import engine
+    from handful.runs.engine import make_engine
 
     started = time.monotonic()
     done: dict[str, Any] = {}
@@ -44,7 +44,7 @@ def demo(
     with bar:
         names = [*SETTINGS, AUDIT]
         work = bar.add_task("demo", total=len(names) + 1)
-        for name, part in engine(min(2, os.cpu_count() or 1)).map(run_part, (seed, steps, out), names):
+        for name, part in make_engine(workers=min(2, os.cpu_count() or 1)).map(run_part, (seed, steps, out), names):
             done[name] = part
             bar.update(work, description=f"{name}: done")
             bar.advance(work)

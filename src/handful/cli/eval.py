@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -79,35 +78,31 @@ def evaluate_(
     Example: handful eval protonet world --ways 2-20 --shots 1-20 --tasks 600 -s schedule.steps=100
     """
     from handful.data.opening import open_collection
-    from handful.methods import load, make
-    from handful.methods.contract import agree
+    from handful.methods.contract import Method, agree
+    from handful.options import parse_range
     from handful.runs import evaluate
     from handful.runs.engine import make_engine
-    from handful.tasks.make import parse_range
+    from handful.runs.learners import chosen, learner_of
 
     compute = compute_of(device, precision, batch, threads)
     where = make_engine(engine, workers, address)
-    trained = (Path(method) / "model.json").is_file()
-    chosen = None if trained else make(method, **parse_settings(setting))
+    found = chosen(method, parse_settings(setting), compute)
     source = open_collection(collection)
     drawn = rule_of(source, split or "test", scheme, rule, ways, shots, queries, parse_settings(rule_set))
     drawn.check()
     with profiled(profile, out, where.workers):
-        if chosen is None:
-            learner = load(method, compute)
-        else:
-            agree(chosen, drawn)
-            if untrained or chosen.trains == "no":
-                learner = chosen.untrained(source.card.shape, compute=compute)
-            else:
+        train = None
+        if isinstance(found, Method):
+            agree(found, drawn)
+            if found.trains != "no" and not untrained:
                 top = parse_range(train_ways or ways, "ways")
                 fixed = str(max(2, top if isinstance(top, int) else min(5, top[1])))
                 few = parse_range(shots, "shots")
                 k = str(few if isinstance(few, int) else min(5, few[1]))
-                like = train_rule or ("n-way" if chosen.axes == 1 else rule)
+                like = train_rule or ("n-way" if found.axes == 1 else rule)
                 own = parse_settings(rule_set) if like == rule else {}
                 train = rule_of(source, "train", scheme, like, fixed, k, min(queries, 15), own)
-                learner = chosen.meta_fit(train, None, compute=compute)
+        learner = learner_of(found, train=train, shape=source.card.shape, trained=not untrained, compute=compute)
         run = evaluate(
             learner,
             drawn,

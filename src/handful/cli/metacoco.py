@@ -48,7 +48,7 @@ def figures(
     """
     from handful.data.opening import open_collection
     from handful.report.metacoco import METHODS, metacoco_figures, trained
-    from handful.runs.recipe import choose_part
+    from handful.runs.learners import choose_part
 
     usable_folder(out)
     many_ways, many_shots = numbers(ways, "--ways"), numbers(shots, "--shots")
@@ -109,10 +109,10 @@ def similarity(
     from handful.audits.similarity import check_images, ranking, scatter
     from handful.audits.similarity import similarity as measure
     from handful.data.opening import open_collection
-    from handful.data.store import write_atomically
+    from handful.files import write_atomically
     from handful.nets.clip import Clip
     from handful.report.sheets import slug
-    from handful.runs.recipe import choose_part
+    from handful.runs.learners import choose_part
 
     usable_folder(out)
     compute = compute_of(device, precision, batch, threads)
@@ -168,7 +168,7 @@ def probe(
     """
     from handful.audits.probe import probed
     from handful.data.opening import open_collection
-    from handful.runs.recipe import choose_part
+    from handful.runs.learners import choose_part
 
     compute = compute_of(device, precision, batch, threads)
     rows = []

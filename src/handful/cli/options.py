@@ -87,7 +87,7 @@ def profiled(wanted: bool, folder: Path | None, processes: int | None = 1) -> It
         yield
         return
     from handful.clock import measuring, profile, profile_text
-    from handful.data.store import write_atomically
+    from handful.files import write_atomically
 
     start = time.monotonic()
     with measuring() as clock:
@@ -109,8 +109,8 @@ def rule_of(
     more: dict[str, Any],
 ) -> Any:
     """The rule that the options describe; ranges or several data sets make it any-way unless it is named."""
-    from handful.runs.recipe import choose_part
-    from handful.tasks.make import make_rule, parse_range
+    from handful.options import parse_range
+    from handful.runs.learners import choose_part
 
     part = choose_part(collection, split, scheme)
     ranged = "-" in str(ways) or "-" in str(shots)
@@ -122,7 +122,7 @@ def rule_of(
         options.setdefault("shots", parse_range(shots, "shots"))
     if queries is not None and _applies("queries", name):
         options.setdefault("queries", queries)
-    return wrap(name, part, options, make_rule)
+    return wrap(name, part, options)
 
 
 def _applies(option: str, rule: str) -> bool:
@@ -143,7 +143,7 @@ def _applies(option: str, rule: str) -> bool:
     return "of" in known or (option in known and "shots" in known)
 
 
-def wrap(name: str, part: Any, options: dict[str, Any], make_rule: Any) -> Any:
+def wrap(name: str, part: Any, options: dict[str, Any]) -> Any:
     """A rule that wraps another passes ways, shots and queries on to the rule inside."""
     import dataclasses
 
@@ -154,7 +154,7 @@ def wrap(name: str, part: Any, options: dict[str, Any], make_rule: Any) -> Any:
         inner = {k: options.pop(k) for k in ("ways", "shots", "queries") if k in options}
         ranged = any(isinstance(v, tuple) for v in inner.values())
         options["of"] = {"rule": "any-way" if ranged else "n-way", **inner}
-    return make_rule(name, part, **options)
+    return registry.make("rules", name, options, part)
 
 
 def emit(facts: Any) -> None:

@@ -68,7 +68,7 @@ def draw(
         write_episodes(save, episodes, source)
     if show is not None:
         from handful.data.show import episode_sheet
-        from handful.data.store import write_atomically
+        from handful.files import write_atomically
 
         picture = episode_sheet(source, episodes[0])
         write_atomically(show, lambda t: picture.save(t, format="PNG"))

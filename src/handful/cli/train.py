@@ -72,8 +72,8 @@ def train(
     On several processes: torchrun --nproc-per-node 2 -m handful train protonet world --out model -s schedule.tasks=4
     """
     from handful.data.opening import open_collection
-    from handful.data.store import write_atomically
     from handful.errors import BadInput
+    from handful.files import write_atomically
     from handful.methods import distributed, make
     from handful.methods.tracking import track as tracked
 

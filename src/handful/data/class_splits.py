@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from handful.data.store import write_atomically
 from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput, Infeasible, Missing
+from handful.files import write_atomically
 
-# Frome et al. (DeViSE, NeurIPS 2013) named these one hop too many; these are the true distances.
-OLD_NAMES = {"2-hops": "1-hop", "3-hops": "2-hops"}
+# The true distances: Frome et al. (DeViSE, NeurIPS 2013) named 1-hop "2-hops" and 2-hops "3-hops".
 HOPS = {"1-hop": 1, "2-hops": 2, "all": None}
 
 

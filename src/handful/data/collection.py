@@ -6,14 +6,16 @@ maps the array and reads nothing. A Part is a collection under one split of one 
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import hashlib
 import json
 import os
+import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -136,6 +138,11 @@ class Collection:
             raise BadInput(f"{self.card.name} has no images in split {split!r} of {scheme!r}; {nearest(split, known)}")
         return Part(self, scheme, split, rows)
 
+    def rows_part(self, scheme: str, split: str, packed: str) -> Part:
+        """A part from its `Part.packed_rows`."""
+        steps = np.frombuffer(zlib.decompress(base64.b64decode(packed)), "<i8")
+        return Part(self, scheme, split, np.cumsum(steps))
+
     @property
     def train(self) -> Part:
         return self.part("train")
@@ -171,9 +178,11 @@ class Collection:
         return collection_html(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
-    """Some rows of a collection: what a rule draws from."""
+    """Some rows of a collection: what a rule draws from. Parts are equal if their ids are."""
+
+    wanted: ClassVar[str] = "a part of a collection, such as collection.test or collection.whole"
 
     collection: Collection = field(repr=False)
     scheme: str
@@ -185,8 +194,29 @@ class Part:
         digest = hashlib.sha256(np.ascontiguousarray(self.rows, dtype="<i8").tobytes()).hexdigest()[:12]
         return f"{self.collection.id}:{self.scheme}/{self.split}#{digest}"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Part) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether scheme and split alone say which rows these are."""
+        if self.scheme not in ("", *self.collection.card.schemes) or "[" in self.split:
+            return False
+        if not self.scheme:
+            return len(self) == len(self.collection)
+        return bool(np.array_equal(self.collection.part(self.split, self.scheme).rows, self.rows))
+
+    @property
+    def packed_rows(self) -> str:
+        """The row numbers as short text, from which `Collection.rows_part` makes the part again."""
+        steps = np.diff(np.asarray(self.rows, dtype="<i8"), prepend=0)
+        return base64.b64encode(zlib.compress(steps.astype("<i8").tobytes(), 9)).decode()
 
     def where(self, keep: np.ndarray, name: str) -> Part:
         """The rows for which ``keep`` holds, as a part of its own."""

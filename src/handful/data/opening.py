@@ -9,6 +9,7 @@ from handful import registry
 from handful.data.collection import Collection
 from handful.data.store import open_packed
 from handful.errors import BadInput, Missing
+from handful.options import parse_spec
 
 
 def open_collection(spec: str | os.PathLike[str], *, skip_bad: bool = False) -> Collection:
@@ -20,17 +21,14 @@ def open_collection(spec: str | os.PathLike[str], *, skip_bad: bool = False) -> 
     or left out and remembered with ``skip_bad`` (`handful.data.store.skipped_files`).
     """
     text = os.fspath(spec)
-    if text == "world" or text.startswith("world:"):
-        from handful.data.world import parse_world
-
-        return parse_world(text.partition(":")[2])
+    name, _, rest = text.partition(":")
+    if name in registry.table("collections") and (rest or not Path(text).exists()):
+        return registry.make("collections", *parse_spec(text))
     path = Path(text)
     if (path / "card.json").is_file():
         return open_packed(path)
     if (path / "got.json").is_file() and (path / "packed" / "card.json").is_file():
         return open_packed(path / "packed")
-    if text in registry.table("collections"):
-        return registry.get("collections", text)()
     if path.exists():
         from handful.data.pack import pack_into_cache
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 import time
@@ -21,13 +20,13 @@ from handful.data.decoding import Plan, decode_all, jobs_of
 from handful.data.importers import Importer, Listing, guess
 from handful.data.sources import Source, open_source
 from handful.data.splits import ByFraction, SplitRule
-from handful.data.store import fresh_folder, note_skipped, open_packed, seal
-from handful.errors import BadInput, nearest
+from handful.data.store import note_skipped, open_packed, seal
+from handful.errors import BadInput
+from handful.files import fresh_folder
 from handful.progress import bar
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 SIZES = (1, 4096)
-CACHE_OFF = ("0", "off", "no", "false")
 
 
 @dataclass(frozen=True)
@@ -126,20 +125,7 @@ def make_importer(importer: str | Importer, source: Source, options: Mapping[str
     """The importer by name with its options; unknown options are refused with the known ones."""
     if not isinstance(importer, str):
         return importer
-    name = guess(source) if importer == "auto" else importer
-    cls = registry.get("importers", name)
-    known = [f.name for f in dataclasses.fields(cls)]
-    for option in options:
-        if option not in known:
-            raise BadInput(f"importer {name!r} has no option {option!r}; {nearest(option, known)}")
-    values = {}
-    for option, value in options.items():
-        kind = type(cls.__dataclass_fields__[option].default)
-        try:
-            values[option] = kind(value) if kind is not bool else str(value).lower() in ("1", "true", "yes")
-        except ValueError as error:
-            raise BadInput(f"importer {name!r}: option {option}={value!r} is not of type {kind.__name__}") from error
-    return cls(**values)
+    return registry.make("importers", guess(source) if importer == "auto" else importer, options)
 
 
 def _fill(

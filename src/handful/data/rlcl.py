@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import polars as pl
 
 from handful.data.collection import Card, Collection
-from handful.data.importers import Item, Listing
+from handful.data.importers import Importer, Item, Listing
 from handful.data.importers.pairs.czsl import CGqa, MitStates, UtZappos
 from handful.data.importers.pairs.hico import Hico
 from handful.data.importers.pairs.imsitu import ImSitu
@@ -53,7 +53,7 @@ class SubSource(Source):
 
 
 @dataclass(frozen=True)
-class Rlcl:
+class Rlcl(Importer):
     """Common part of the two builders: read three sources, filter, split by source.
 
     The filters, in this order (section 2.3; the paper does not say which split keeps a shared primitive):

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from handful.data.collection import Collection
-from handful.data.store import write_atomically
 from handful.data.taxonomy import Taxonomy
 from handful.data.taxonomy_csv import from_csv
 from handful.data.wordnet import wordnet
 from handful.data.words import Descriptions, WordVectors
 from handful.errors import BadInput, Missing
+from handful.files import write_atomically
 
 
 @dataclass(frozen=True, eq=False, repr=False)

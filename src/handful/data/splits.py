@@ -19,8 +19,9 @@ import polars as pl
 
 from handful.data.collection import SPLITS, Card, Collection
 from handful.data.importers import SPLIT_NAMES, split_name
-from handful.data.store import content_hash, open_packed, write_atomically
+from handful.data.store import content_hash, open_packed
 from handful.errors import BadInput, nearest
+from handful.files import write_atomically
 
 JOINED = "/"
 

@@ -11,8 +11,8 @@ import polars as pl
 
 from handful.data.collection import SPLITS, Collection
 from handful.data.splits import SplitRule
-from handful.data.store import write_atomically
 from handful.errors import BadInput, nearest
+from handful.files import write_atomically
 
 SHORT = {"train": "train", "valid": "val", "test": "test"}
 

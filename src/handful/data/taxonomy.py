@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from handful.data import bfs
-from handful.data.store import write_atomically
 from handful.errors import BadInput, Missing, nearest
+from handful.files import write_atomically
 
 FORMAT = 1
 

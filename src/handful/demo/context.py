@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from handful import registry
 from handful.data.world import world
 from handful.demo.part import Part
 from handful.methods import make
@@ -10,7 +11,6 @@ from handful.report.page import Figure, Section, Table
 from handful.report.summary import percent, run_table
 from handful.runs import Run, evaluate
 from handful.tasks import NWay
-from handful.tasks.make import make_rule
 
 RULES = ("iid", "ood", "ood-conflict")
 
@@ -27,7 +27,7 @@ def context(seed: int, steps: int) -> Part:
         pixels = make("nearest-centroid").untrained(source.card.shape)
         compared = {}
         for name in RULES:
-            rule = make_rule(name, source.test, ways=5, shots=5, queries=5)
+            rule = registry.make("rules", name, {"ways": 5, "shots": 5, "queries": 5}, source.test)
             runs[label][name] = evaluate(learner, rule, n=192, seed=seed, answers=True)
             known = {"ProtoNet": runs[label][name], "pixels": evaluate(pixels, rule, n=192, seed=seed, answers=True)}
             compared[f"Under spurious correlation, {name}"] = known

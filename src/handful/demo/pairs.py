@@ -9,13 +9,13 @@ from handful.report import figures
 from handful.report.page import Figure, Section, Table
 from handful.report.summary import percent, run_table
 from handful.runs import Run, evaluate
-from handful.tasks.make import make_rule
+from handful.tasks.pairs import Pairs
 
 
 def pairs(seed: int, steps: int) -> Part:
     source = world(label=("colour", "glyph"), mask=0.3, images=20, seed=seed)
-    train = make_rule("pairs", source.train)
-    test = make_rule("pairs", source.test)
+    train = Pairs(source.train)
+    test = Pairs(source.test)
     schedule = {"steps": steps, "seed": seed, "rate": 2e-3}
     runs: dict[str, Run] = {}
     for label, name in (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import typing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -17,8 +16,9 @@ import numpy as np
 from torch import Tensor
 
 from handful import registry
-from handful.errors import BadInput, Mismatch, nearest
+from handful.errors import BadInput, Mismatch
 from handful.nets.compute import Compute
+from handful.options import Checked, build
 from handful.tasks.episode import Query, Support
 from handful.tasks.rule import Rule
 
@@ -62,7 +62,7 @@ class Learner:
         """Write a model folder: ``model.safetensors`` and ``model.json``."""
         from safetensors.torch import save_file
 
-        from handful.data.store import fresh_folder
+        from handful.files import fresh_folder
 
         path = Path(path)
         with fresh_folder(path, force=(path / FACTS).is_file()) as folder:
@@ -73,7 +73,7 @@ class Learner:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method:
+class Method(metaclass=Checked):
     """A meta-learner and its options.
 
     ``needs`` says what a support must show, ``axes`` how many label axes the method answers for, ``trains`` whether it
@@ -111,50 +111,8 @@ class Method:
 
 
 def make(name: str, **options: Any) -> Method:
-    """A registered method with options, nested ones as dicts or dotted names (``schedule.steps``); unknown ones are refused."""
-    cls = registry.get("methods", name)
-    nested: dict[str, Any] = {}
-    for key, value in options.items():
-        place = nested
-        *folders, leaf = key.split(".")
-        for folder in folders:
-            place = place.setdefault(folder, {})
-        place[leaf] = value
-    return build(cls, nested, name)
-
-
-def build(cls: type, options: dict[str, Any], where: str) -> Any:
-    """A dataclass from plain values: types are checked and converted, unknown names refused with the nearest known."""
-    from pydantic import TypeAdapter, ValidationError
-
-    fields = {f.name: f for f in dataclasses.fields(cls)}
-    types = typing.get_type_hints(cls)
-    values: dict[str, Any] = {}
-    for key, value in options.items():
-        if key not in fields:
-            raise BadInput(f"{where} has no option {key!r}; {nearest(key, fields)}")
-        kind = types[key]
-        if dataclasses.is_dataclass(kind) and isinstance(value, dict):
-            default = _default(fields[key])
-            base = dataclasses.asdict(default) if dataclasses.is_dataclass(type(default)) else {}
-            values[key] = build(typing.cast(type, kind), {**base, **value}, f"{where}.{key}")
-            continue
-        try:
-            values[key] = (
-                TypeAdapter(kind, config={"arbitrary_types_allowed": True}).validate_python(value)
-                if not (dataclasses.is_dataclass(kind))
-                else value
-            )
-        except ValidationError as error:
-            what = error.errors()[0]["msg"]
-            raise BadInput(f"{where}: option {key} cannot be {value!r} ({what[0].lower() + what[1:]})") from error
-    return cls(**values)
-
-
-def _default(spec: dataclasses.Field[Any]) -> Any:
-    if spec.default_factory is not dataclasses.MISSING:
-        return spec.default_factory()
-    return spec.default
+    """A registered method with options, nested ones as dicts or dotted names (``schedule.steps``)."""
+    return registry.make("methods", name, options)
 
 
 def load(path: str | Path, compute: Compute | None = None) -> Learner:

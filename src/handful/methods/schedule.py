@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import nn
 
 from handful.errors import BadInput
+from handful.options import Checked
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
+class Schedule(metaclass=Checked):
     """How a method is trained, from tasks or from batches.
 
     Parameters
@@ -30,6 +31,8 @@ class Schedule:
     seed
         The training seed: initialisation, order of tasks, augmentation, dropout.
     """
+
+    name: ClassVar[str] = "schedule"
 
     steps: int = 1000
     tasks: int = 1
@@ -56,9 +59,6 @@ class Schedule:
                 raise BadInput(f"schedule.{name} must be at least {0 if name == 'steps' else 1}")
         if self.rate <= 0:
             raise BadInput(f"schedule.rate must be above 0, not {self.rate}")
-        for name in self.augment:
-            if name not in ("crop", "flip", "jitter"):
-                raise BadInput(f"schedule.augment knows crop, flip and jitter, not {name!r}")
 
     def optimiser_for(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
         if self.optimiser == "sgd":

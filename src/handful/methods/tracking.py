@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol
 
 from handful import registry
 from handful.errors import BadInput, require
-from handful.nets import parse_spec
+from handful.options import parse_spec
 
 
 class Tracker(Protocol):
@@ -126,11 +126,7 @@ def track(*trackers: str | Tracker, folder: str | os.PathLike[str], name: str = 
 def make_tracker(spec: str, folder: Path, name: str) -> Tracker:
     """A registered tracker from ``name:key=value``."""
     kind, options = parse_spec(spec)
-    cls = registry.get("trackers", kind)
-    try:
-        return cls(folder, name, **options)
-    except TypeError as error:
-        raise BadInput(f"the tracker {kind} cannot be made from {spec!r} ({error}); see its options") from error
+    return registry.make("trackers", kind, options, folder, name)
 
 
 class CsvTracker:

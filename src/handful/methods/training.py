@@ -15,8 +15,8 @@ from torch import Tensor
 
 from handful._version import __version__
 from handful.clock import timed
-from handful.data.store import write_atomically
 from handful.errors import BadInput
+from handful.files import write_atomically
 from handful.methods import distributed, tracking
 from handful.methods.augment import augment
 from handful.methods.batch import PADDING, pad

@@ -1,6 +1,5 @@
 """Scores of one task, means with intervals, paired comparison."""
 
-from handful.metrics.base import Estimate, Metric, mean_interval
-from handful.metrics.compare import Comparison, paired
+from handful.door import open_door
 
-__all__ = ["Comparison", "Estimate", "Metric", "mean_interval", "paired"]
+__getattr__, __dir__ = open_door(__name__)

@@ -12,6 +12,11 @@ from scipy import stats
 
 from handful.tasks.episode import Episode
 
+LEVEL = 0.95
+"""How often an interval covers what it estimates."""
+NORMAL = float(stats.norm.ppf((1 + LEVEL) / 2))
+"""Half an interval of this level in standard deviations, where the spread itself is known."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -38,7 +43,7 @@ class Estimate:
         return {"value": self.value, "low": self.low, "high": self.high, "over": self.over, "n": self.n}
 
 
-def mean_interval(values: np.ndarray, over: str = "tasks", level: float = 0.95) -> Estimate:
+def mean_interval(values: np.ndarray, over: str = "tasks", level: float = LEVEL) -> Estimate:
     """Mean with a Student-t interval, t · σ / √n with n - 1 degrees of freedom (metadl Eq. 3)."""
     values = np.asarray(values, dtype=np.float64)
     values = values[~np.isnan(values)]

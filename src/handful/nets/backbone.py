@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from handful.errors import BadInput
+from handful.options import Checked
 
 
-class Backbone(nn.Module):
+class Backbone(nn.Module, metaclass=Checked):
     """Base of the backbones.
 
     Parameters
@@ -25,7 +26,17 @@ class Backbone(nn.Module):
         Input normalisation on the scale 0..1, one value a channel or one for all.
     width
         Length of the vector that `forward` gives; `map_shape` is that of `maps`.
+    installed, frozen, portable
+        Whether its weights come with a package; whether it is used as it is, never trained here; whether a model folder can
+        take it along.
+    seen
+        What its weights were trained on, in words: a score on images like those says less.
     """
+
+    installed: ClassVar[bool] = False
+    frozen: ClassVar[bool] = False
+    portable: ClassVar[bool] = True
+    seen: ClassVar[str] = ""
 
     mean: ClassVar[tuple[float, ...]] = (0.0,)
     std: ClassVar[tuple[float, ...]] = (1.0,)

@@ -22,19 +22,14 @@ import torch
 from torch import nn
 
 from handful._version import __version__
+from handful.data.cache import cache_folder, keeps
 from handful.data.collection import Collection
-from handful.data.pack import CACHE_OFF, cache_folder
-from handful.data.store import write_atomically
 from handful.errors import BadInput
+from handful.files import write_atomically
 from handful.nets.compute import Compute
 
 ROWS = 4096
 MAGIC = b"handful1"
-
-
-def wanted() -> bool:
-    """Whether HANDFUL_CACHE turns the feature cache off."""
-    return os.environ.get("HANDFUL_CACHE", "").lower() not in CACHE_OFF
 
 
 def root() -> Path:
@@ -113,7 +108,7 @@ class FeatureCache:
     @classmethod
     def of(cls, net: nn.Module, collection: Collection, compute: Compute, maps: bool = False) -> FeatureCache | None:
         """The cache of a frozen network over a collection, or None if its features must not be kept."""
-        facts = address(net, collection, compute, maps) if wanted() else None
+        facts = address(net, collection, compute, maps) if keeps() else None
         return None if facts is None else cls(facts)
 
     def read(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -25,6 +25,8 @@ class Clip(Backbone):
     deviation of the folder's ``preprocessor_config.json`` (CLIP's own where there is none).
     """
 
+    frozen, portable, seen = True, False, "images and texts of the web"
+
     def __init__(self, shape: tuple[int, ...], folder: str = ""):
         super().__init__(shape)
         transformers = require("transformers", "clip")

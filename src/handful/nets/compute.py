@@ -14,10 +14,11 @@ from typing import Literal
 import torch
 
 from handful.errors import BadInput, nearest
+from handful.options import Checked
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compute:
+class Compute(metaclass=Checked):
     """Options of computation; none of them is part of what is computed.
 
     Parameters
@@ -53,8 +54,6 @@ class Compute:
             raise BadInput("device 'cuda' was asked for and this machine has none; use --device cpu")
         if kind == "mps" and not torch.backends.mps.is_available():
             raise BadInput("device 'mps' was asked for and this machine has none; use --device cpu")
-        if self.precision not in ("float32", "bfloat16", "float16"):
-            raise BadInput(f"precision must be float32, bfloat16 or float16, not {self.precision!r}")
         if self.batch < 1 or self.threads < 1:
             raise BadInput("batch and threads must be at least 1")
         if self.compile:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from torch import Tensor, nn
 
-from handful.errors import BadInput, nearest
+from handful.errors import BadInput
 from handful.nets.backbone import Backbone
 
 NORMS: dict[str, Callable[[int], nn.Module]] = {
@@ -25,10 +26,14 @@ class Conv4(Backbone):
     groups), ``layer`` (one) or ``none``; the last three do not look at the other images of a batch.
     """
 
-    def __init__(self, shape: tuple[int, ...], filters: int = 64, pool: int = 0, norm: str = "batch"):
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        filters: int = 64,
+        pool: int = 0,
+        norm: Literal["batch", "group", "layer", "none"] = "batch",
+    ):
         super().__init__(shape)
-        if norm not in NORMS:
-            raise BadInput(f"conv4 has no norm {norm!r}; {nearest(norm, NORMS)}")
         if norm == "group" and filters % 8:
             raise BadInput(f"conv4 with norm=group needs a multiple of 8 filters, not {filters}")
         if min(shape[:2]) < 16:

@@ -16,6 +16,7 @@ class Lite0(Backbone):
     trained). The encoder has seen ImageNet's classes: say so beside any score on images like those.
     """
 
+    installed, frozen, seen = True, True, "ImageNet's classes"
     mean = (127 / 255,)
     std = (128 / 255,)
 

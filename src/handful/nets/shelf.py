@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from handful.data.pack import cache_folder
+from handful.data.cache import cache_folder
 from handful.errors import BadInput
 
 KINDS = ("features", "shipped", "clip", "collections")

@@ -71,7 +71,7 @@ class Answers:
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write `frame` as CSV."""
-        from handful.data.store import write_atomically
+        from handful.files import write_atomically
 
         path = Path(path)
         write_atomically(path, lambda t: self.frame.write_csv(t))

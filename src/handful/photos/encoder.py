@@ -8,19 +8,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from handful import registry
 from handful.errors import BadInput, Mismatch, Missing
-from handful.nets import build, parse_spec
+from handful.nets import build
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images, weights_hash
 from handful.nets.weights import load_state
+from handful.options import parse_spec
 
 BEST = "lite0:size=224"
 SIDE = 224
 PLAIN_SIDE = 32
 BATCH = 8
 """Every batch is padded to this size, and one photo should not cost as much as sixty."""
-INSTALLED = frozenset(("lite0",))
-"""Nets whose weights come with a package; any other net's weights travel in the model folder."""
 
 
 class Encoder:
@@ -39,8 +39,8 @@ class Encoder:
         if net == "auto":
             net = BEST
         name, options = parse_spec(net)
-        if name == "clip":
-            raise BadInput("a classifier of photos cannot take the net clip along; use lite0, or a ResNet's weights")
+        if not registry.get("nets", name).portable:
+            raise BadInput(f"a classifier of photos cannot take the net {name} along; use lite0, or a ResNet's weights")
         self.size = PLAIN_SIDE if name == "pixels" else SIDE
         with self.compute.here():
             try:
@@ -51,7 +51,7 @@ class Encoder:
                 load_state(self.backbone, state, "the model's encoder")
         # A file on this machine means nothing on another, so the weights go along instead of their path.
         self.net = ":".join(filter(None, [name, ",".join(f"{k}={v}" for k, v in options.items() if k != "weights")]))
-        self.installed = name in INSTALLED and "weights" not in options
+        self.installed = self.backbone.installed and "weights" not in options
         self.hash = weights_hash(self.backbone)
 
     def __call__(self, images: np.ndarray) -> np.ndarray:

@@ -50,7 +50,7 @@ class PhotoModel:
         """Write a model folder: ``model.safetensors`` and ``model.json``, nothing of this machine in them."""
         from safetensors.torch import save_file
 
-        from handful.data.store import fresh_folder
+        from handful.files import fresh_folder
 
         path = Path(path)
         state = {f"head.{k}": v for k, v in as_tensors(self.classifier.tensors).items()}

@@ -9,17 +9,19 @@ from typing import Any
 
 import polars as pl
 
+from handful import registry
 from handful.data.collection import Collection, Part
-from handful.data.store import write_atomically
 from handful.errors import BadInput, Infeasible
-from handful.methods.contract import Learner, Method, load, make
+from handful.files import write_atomically
+from handful.methods.contract import FACTS, Learner, Method, load, make
 from handful.metrics.base import Estimate
 from handful.nets.compute import Compute
 from handful.report.figures import bars, curves
 from handful.runs.evaluate import evaluate
+from handful.runs.learners import learner_of
 from handful.runs.recipe import read_recipe
 from handful.runs.store import digest
-from handful.tasks.make import make_rule
+from handful.tasks.nway import NWay
 
 EPISODES = ("iid", "ood", "ood-conflict")
 METHODS = ("anil", "versa", "protonet", "r2d2", "baseline", "dn4", "baseline++", "can")
@@ -50,13 +52,13 @@ def trained(
         return make(name, **{**options, "net": net, "schedule": schedule | ({} if steps is None else {"steps": steps})})
 
     wanted = {(net, name): asked(name, net) for net in nets for name in methods}
-    rule = make_rule("n-way", collection.part("train"), ways=5, shots=5, queries=5)
+    rule = NWay(collection.part("train"), 5, 5, 5)
     found: dict[str, dict[str, Learner]] = {}
     for (net, name), method in wanted.items():
         place = folder / digest([collection.id, name, method.options()])
-        if not (place / "model.json").is_file():
+        if not (place / FACTS).is_file():
             say(f"training {name}, {net}")
-            method.meta_fit(rule, compute=compute).save(place)
+        learner_of(method, train=rule, shape=collection.card.shape, compute=compute, keep=place)
         found.setdefault(net, {})[name] = load(place, compute)
     return found
 
@@ -81,7 +83,7 @@ class Sweep:
 
     def _measure(self, learner: Learner, key: tuple[str, str, str, int, int]) -> Estimate | None:
         backbone, method, name, ways, shots = key
-        rule = make_rule(name, self.part, ways=ways, shots=shots, queries=self.queries)
+        rule = registry.make("rules", name, {"ways": ways, "shots": shots, "queries": self.queries}, self.part)
         try:
             rule.check()
         except Infeasible as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from handful.data.store import write_atomically
+from handful.files import write_atomically
 
 
 @dataclass

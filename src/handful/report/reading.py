@@ -7,12 +7,14 @@ import polars as pl
 from handful.report.bench import Bench
 from handful.report.page import Section, Table
 from handful.runs import Run
+from handful.runs.run import DAGGER, TRANSDUCTIVE
 
 WORDS = [
     "An interval over tasks says how far the mean would move with other tasks drawn from the same classes; it says nothing of "
     "new classes, nor of training again. One over repeats covers other drawings of the tasks, one over classes other "
     "classes of the same kind, one over training seeds training again.",
     "Percentages are shares times 100; ratios are shown as they are.",
+    f"{DAGGER}: the method {TRANSDUCTIVE}; it has more to go by than one that answers each query alone.",
     "Tests are paired on the same tasks and see the same variation as intervals over tasks. With several training seeds a "
     "task's score is the mean over them.",
 ]
@@ -23,7 +25,7 @@ def reading(benches: list[Bench]) -> Section:
     rows = [
         {
             "method": label,
-            "run": run.method,
+            "run": f"{run.method}{DAGGER * run.transductive}",
             "collection": run.identity["collection"],
             "seed": str(run.identity["seed"]),
             "tasks": str(len(run.frame)),

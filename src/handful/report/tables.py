@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from handful.data.store import write_atomically
 from handful.errors import BadInput, nearest
+from handful.files import write_atomically
 from handful.report.page import Table
 from handful.runs.filled import RecipeResult
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from handful.data.collection import Collection, Part
 from handful.data.opening import open_collection
 from handful.errors import Mismatch, Missing
 from handful.runs.run import Run
 from handful.runs.store import digest
 from handful.tasks.episode import Episode
-from handful.tasks.make import make_rule
 from handful.tasks.rule import Rule
 
 
@@ -31,9 +28,8 @@ def rule_again(run: Run, collection: Collection | None = None) -> Rule:
         raise Mismatch(
             f"the run was on {identity['collection']}, not on {collection.id}; name the collection it was on"
         )
-    part = part_again(collection, identity["part"])
-    facts = dict(identity["rule"])
-    rule = make_rule(facts.pop("rule"), part, **{k: _option(v) for k, v in facts.items()})
+    part = part_again(collection, identity["part"], run.facts.get("rows"))
+    rule = Rule.from_options(identity["rule"], {"part": part})
     if digest([rule.tasks_id(identity["seed"]), identity["n"], identity["repeats"]]) != identity["tasks_id"]:
         raise Mismatch(f"the tasks of the run of {run.method} cannot be drawn again from its run.json")
     return rule
@@ -44,18 +40,16 @@ def episode_again(run: Run, rule: Rule, repeat: int, task: int) -> Episode:
     return rule.draw(run.identity["seed"] + repeat, task)
 
 
-def part_again(collection: Collection, name: str) -> Part:
-    """The part of a collection by its id, ``collection:scheme/split#hash``."""
+def part_again(collection: Collection, name: str, rows: str | None = None) -> Part:
+    """The part of a collection by its id, ``collection:scheme/split#hash``; ``rows`` if it is not simply a split."""
     body = name.removeprefix(f"{collection.id}:").rpartition("#")[0]
     scheme, _, split = body.partition("/")
-    part = collection.part(split, scheme) if scheme else collection.whole
+    if rows is not None:
+        part = collection.rows_part(scheme, split, rows)
+    elif "[" in split:
+        raise Mismatch(f"{name} cannot be cut out of {collection.id} again; its run does not say which images it has")
+    else:
+        part = collection.part(split, scheme) if scheme else collection.whole
     if part.id != name:
         raise Mismatch(f"{name} cannot be cut out of {collection.id} again; it was chosen by other means than a split")
     return part
-
-
-def _option(value: Any) -> Any:
-    """A rule's parameter as `make_rule` takes it: a rule inside lies on the same part."""
-    if isinstance(value, dict) and "rule" in value:
-        return {k: _option(v) for k, v in value.items() if k != "part"}
-    return value

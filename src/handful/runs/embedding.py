@@ -14,7 +14,7 @@ from handful.nets.cache import ROWS, FeatureCache
 from handful.nets.features import embed_rows, release
 from handful.nets.shelf import trim
 from handful.progress import bar
-from handful.runs.engine import Engine, Inline, engine
+from handful.runs.engine import Engine, Inline, make_engine
 
 if TYPE_CHECKING:
     from handful.runs.scoring import Job
@@ -67,12 +67,12 @@ def embed_needed(
     job: Job, todo: list[int], by: int | Engine, scratch: Path | None, cache: bool = False
 ) -> Features | None:
     """Features of every image that the missing chunks need; ``by`` is an engine, or a number of processes."""
-    where = engine(by) if isinstance(by, int) else by
+    where = make_engine(workers=by) if isinstance(by, int) else by
     rows = needed_rows(job, todo)
     if not len(rows):
         return None
     learner: EmbeddedLearner = job.learner  # type: ignore[assignment]
-    features, on_disk = Features(rows), where.name != "inline"
+    features, on_disk = Features(rows), not where.here
     kept = None
     missing = np.ones(len(rows), dtype=bool)
     if cache:
@@ -89,7 +89,7 @@ def embed_needed(
         here = where if len(blocks) > 1 else Inline()
         with bar("embedding images", len(places)) as advance:
             for start, found, seconds in here.map(embed_block, job, blocks):
-                if here.name != "inline":  # inline, the running clock has seen them
+                if not here.here:
                     add(seconds)
                 at = places[start : start + len(found)]
                 features.put(at, found, scratch, on_disk)

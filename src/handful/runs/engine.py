@@ -16,9 +16,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
-from handful.errors import BadInput, HandfulError, nearest
+from handful import registry
+from handful.errors import BadInput, HandfulError
 
-ENGINES = ("inline", "processes", "ray")
 RETRIES = 3
 
 Work = Callable[[Any, Any], Any]
@@ -27,11 +27,14 @@ Work = Callable[[Any, Any], Any]
 class Engine(Protocol):
     """Calls ``work(context, item)`` for every item, in any order and anywhere.
 
-    ``workers`` is how many items are worked at a time; ``local`` says that the workers see this machine's files.
+    ``workers`` is how many items are worked at a time; ``local`` says that the workers see this machine's files, ``here`` that
+    the work runs in this very process, whose clock has seen it and whose memory it shares. Plug-ins register theirs under the
+    entry-point group ``handful.engines``.
     """
 
     name: str
     local: bool
+    here: bool
 
     @property
     def workers(self) -> int: ...
@@ -41,10 +44,21 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
+def at_least_one(workers: int | None) -> None:
+    if workers is not None and workers < 1:
+        raise BadInput(f"workers must be at least 1, not {workers}")
+
+
 class Inline:
     """This process."""
 
-    name, workers, local = "inline", 1, True
+    name, local, here = "inline", True, True
+
+    def __init__(self, workers: int = 1):
+        at_least_one(workers)
+        if workers > 1:
+            raise BadInput(f"the inline engine has one worker, not {workers}; use --engine processes")
+        self.workers = 1
 
     def close(self) -> None:
         pass
@@ -82,12 +96,11 @@ class Processes:
     again.
     """
 
-    name, local = "processes", True
+    name, local, here = "processes", True, False
 
-    def __init__(self, workers: int, retries: int = RETRIES):
-        if workers < 1:
-            raise BadInput(f"workers must be at least 1, not {workers}")
-        self.workers, self.retries = workers, retries
+    def __init__(self, workers: int | None = None, retries: int = RETRIES):
+        at_least_one(workers)
+        self.workers, self.retries = workers or os.cpu_count() or 1, retries
         self._pool: ProcessPoolExecutor | None = None
 
     def close(self) -> None:
@@ -164,25 +177,7 @@ def make_engine(name: str | Engine | None = None, workers: int | None = None, ad
     """
     if name is not None and not isinstance(name, str):
         return name
-    if workers is not None and workers < 1:
-        raise BadInput(f"workers must be at least 1, not {workers}")
     if name is None:
         name = "ray" if address else "processes" if (workers or 1) > 1 else "inline"
-    if name not in ENGINES:
-        raise BadInput(f"no engine {name!r}; {nearest(name, ENGINES)}")
-    if address and name != "ray":
-        raise BadInput(f"--address is of a Ray cluster and the engine is {name}; add --engine ray")
-    if name == "inline":
-        if (workers or 1) > 1:
-            raise BadInput(f"the inline engine has one worker, not {workers}; use --engine processes")
-        return Inline()
-    if name == "processes":
-        return Processes(workers or os.cpu_count() or 1)
-    from handful.runs.cluster import Ray
-
-    return Ray(address, workers)
-
-
-def engine(workers: int = 1) -> Engine:
-    """Inline for one worker, processes for more."""
-    return Inline() if workers <= 1 else Processes(workers)
+    given = {"workers": workers, "address": address}
+    return registry.make("engines", name, {k: v for k, v in given.items() if v is not None})

@@ -5,20 +5,23 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import torch
 
+from handful import registry
 from handful._version import __version__
 from handful.clock import measuring
 from handful.errors import BadInput
-from handful.methods.contract import Learner, agree
 from handful.methods.embedded import EmbeddedLearner
+from handful.nets.compute import Compute
 from handful.progress import bar
 from handful.runs.embedding import embed_needed
 from handful.runs.engine import Engine, make_engine
+from handful.runs.learners import Asked, Spec, answering
 from handful.runs.run import Run
 from handful.runs.scoring import (
     CHUNK,
@@ -31,30 +34,36 @@ from handful.runs.scoring import (
     score_chunk,
 )
 from handful.runs.store import RunFolder, digest, stack
-from handful.tasks.rule import Rule
 
 __all__ = ["Job", "embed_needed", "embedded_scores", "evaluate", "one_by_one"]
 
 
 def evaluate(
-    learner: Learner,
-    rule: Rule,
+    learner: Spec,
+    rule: Asked,
     n: int = 600,
     seed: int = 0,
     *,
     repeats: int = 1,
-    metrics: tuple[str, ...] | None = None,
+    metrics: str | Sequence[str] | None = None,
     out: str | Path | None = None,
     workers: int | None = None,
     engine: str | Engine | None = None,
     address: str | None = None,
     cache: bool = True,
     answers: bool = False,
+    compute: Compute | None = None,
 ) -> Run:
     """Score a learner on n tasks of a rule.
 
     Parameters
     ----------
+    learner
+        A learner, a model folder, a method or a method's name; a method that trains is trained on the train split first.
+    rule
+        A rule; of a part, a collection (or what `handful.open` takes) the usual 5-way 5-shot tasks, of its test split.
+    metrics
+        One name or several; the rule's own by default.
     n, seed, repeats
         Tasks for each drawing seed; seeds ``seed .. seed + repeats - 1``.
     out
@@ -68,12 +77,15 @@ def evaluate(
         Keep the features of a frozen backbone over a packed collection, and use those that are kept.
     answers
         Keep every answer (task, query, truth, predicted class, its probability).
+    compute
+        Device, precision and threads of a learner that is loaded or trained here.
     """
     if n < 1 or repeats < 1:
         raise BadInput(f"n and repeats must be at least 1, not {n} and {repeats}")
-    agree(learner.method, rule)
-    rule.check()
-    names = tuple(metrics or rule.metrics)
+    learner, rule = answering(learner, rule, compute)
+    names = (metrics,) if isinstance(metrics, str) else tuple(metrics or rule.metrics)
+    for name in names:
+        registry.get("metrics", name)
     if metrics is None and has_contexts(rule) and "contexts" not in names:
         names += ("contexts",)
     job = Job(learner, rule, names, tuple(range(seed, seed + repeats)), n, answers)
@@ -111,7 +123,7 @@ def work(job: Job, folder: RunFolder | None, where: Engine, cache: bool) -> tupl
         with bar(f"evaluating {learner.method.name}", total, total - len(todo) * CHUNK) as advance:
             for scored in where.map(score_chunk, job, todo):
                 parts[scored.chunk] = scored.frame
-                if where.name != "inline":  # inline, the running clock has seen them
+                if not where.here:
                     clock.add(scored.seconds)
                     largest = max(largest, scored.peak_memory_mb)
                 if folder:
@@ -119,12 +131,14 @@ def work(job: Job, folder: RunFolder | None, where: Engine, cache: bool) -> tupl
                 advance(CHUNK)
     facts = {
         "seconds": {**clock.seconds, "total": time.monotonic() - started},
+        "transductive": learner.method.transductive,
         "engine": where.name,
         "workers": where.workers,
         "threads": learner.compute.threads,
         "peak_memory_mb": peak_memory_mb(),
         **({"peak_memory_workers_mb": largest} if largest else {}),
         "torch": torch.__version__,
+        **({} if job.rule.part.is_split else {"rows": job.rule.part.packed_rows}),
         "source": job.rule.part.collection.place,
     }
     return stack(parts[c] for c in sorted(parts)), facts

@@ -12,7 +12,7 @@ import polars as pl
 
 from handful import registry
 from handful.data.collection import Collection
-from handful.data.store import write_atomically
+from handful.files import write_atomically
 from handful.metrics import mean_interval
 from handful.runs.run import Run
 

@@ -13,7 +13,7 @@ import torch
 
 from handful.clock import add, measuring
 from handful.data.collection import Collection
-from handful.data.store import fresh_folder
+from handful.files import fresh_folder
 from handful.methods.contract import FACTS, agree, load
 from handful.nets.compute import Compute
 from handful.progress import bar
@@ -105,24 +105,24 @@ class Matrix:
 
 def train_row(matrix: Matrix, row: Row) -> tuple[Row, dict[str, bytes], dict[str, float]]:
     """Train one row; its model stays in ``matrix.out`` if that is seen here, else its files go back to the sender."""
-    from handful.runs.recipe import learner_of
+    from handful.runs.recipe import row_learner
 
     with measuring() as clock, tempfile.TemporaryDirectory(prefix="handful-") as scratch:
         keep = (matrix.out or Path(scratch)) / "models" / row.key
-        learner_of(matrix.recipe, matrix.spec(row), row.seed, matrix.source, matrix.compute, keep)
+        row_learner(matrix.recipe, matrix.spec(row), row.seed, matrix.source, matrix.compute, keep)
         files = {} if matrix.out else {p.name: p.read_bytes() for p in keep.iterdir() if p.is_file()}
     return row, files, dict(clock.seconds)
 
 
 def evaluate_cell(matrix: Matrix, cell: Cell, engine: Engine | None = None) -> tuple[Cell, Run]:
     """Fill one cell, inline on a worker, or by an engine's chunks from here."""
-    from handful.runs.recipe import learner_of
+    from handful.runs.recipe import row_learner
 
     test, spec, model = matrix.test(cell), matrix.spec(cell.row), matrix.models.get(cell.row.key)
     learner = (
         load(model.path, matrix.compute)
         if model is not None
-        else learner_of(matrix.recipe, spec, cell.row.seed, matrix.source, matrix.compute, None)
+        else row_learner(matrix.recipe, spec, cell.row.seed, matrix.source, matrix.compute, None)
     )
     run = evaluate(
         learner,
@@ -162,7 +162,7 @@ def fill(matrix: Matrix, engine: Engine, out: Path | None, say: Callable[[str], 
                     with fresh_folder(store / "models" / row.key, force=True) as folder:
                         for name, data in files.items():
                             (folder / name).write_bytes(data)
-                if engine.name != "inline":
+                if not engine.here:
                     add(seconds)
                 advance(1)
             done: Iterator[tuple[Cell, Run]]
@@ -173,7 +173,7 @@ def fill(matrix: Matrix, engine: Engine, out: Path | None, say: Callable[[str], 
                 shared = dataclasses.replace(matrix, out=out)
                 done = (evaluate_cell(shared, cell, engine) for cell in cells)
             for cell, run in done:
-                if len(cells) >= engine.workers and engine.name != "inline":
+                if len(cells) >= engine.workers and not engine.here:
                     add({k: v for k, v in run.facts["seconds"].items() if k != "total"})
                 if out is not None and run.path is None:
                     folder_of_run = RunFolder(matrix.place(cell, out), run.identity)

@@ -12,19 +12,19 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from handful import registry
-from handful.data.collection import Collection, Part
+from handful.data.collection import Collection
 from handful.data.opening import open_collection
 from handful.errors import BadInput, nearest
-from handful.methods.contract import Learner, load, make
+from handful.methods.contract import Learner, Method, load
 from handful.methods.schedule import Schedule
 from handful.nets.compute import Compute
 from handful.runs.engine import Engine, make_engine
 from handful.runs.evaluate import evaluate
 from handful.runs.filled import RecipeResult
+from handful.runs.learners import choose_part, learner_of, named
 from handful.runs.matrix import Cell, Matrix, fill
 from handful.runs.recipe_file import flatten
 from handful.runs.run import Run
-from handful.tasks.make import make_rule
 from handful.tasks.rule import Rule
 
 
@@ -43,7 +43,7 @@ class RuleSpec(BaseModel):
 
     def build(self, collection: Collection, split: str) -> Rule:
         part = choose_part(collection, self.split or split, self.scheme)
-        return make_rule(self.rule, part, **(self.model_extra or {}))
+        return registry.make("rules", self.rule, self.model_extra, part)
 
     def merged(self, other: dict[str, Any]) -> RuleSpec:
         return RuleSpec(**{**self.model_dump(), **(self.model_extra or {}), **other})
@@ -155,13 +155,6 @@ def _explain(name: str, error: ValidationError) -> str:
     return f"{name}: {place}: {first['msg'][0].lower() + first['msg'][1:]}"
 
 
-def choose_part(collection: Collection, split: str, scheme: str | None) -> Part:
-    """The named split; a collection without splits serves whole, so that a folder of photos can be evaluated."""
-    if split == "all" or (not collection.card.schemes and split == "test"):
-        return collection.whole
-    return collection.part(split, scheme)
-
-
 def run_recipe(
     recipe: Recipe,
     *,
@@ -190,7 +183,7 @@ def run_recipe(
     runs: dict[tuple[str, str, int], Run] = {}
     where = make_engine(engine, workers, address)
     try:
-        found = one_by_one(matrix, say) if where.name == "inline" else fill(matrix, where, out, say)
+        found = one_by_one(matrix, say) if where.here else fill(matrix, where, out, say)
         for cell, run in found:
             for label in cell.labels:
                 runs[(matrix.spec(cell.row).title, label, cell.row.seed)] = run
@@ -209,7 +202,7 @@ def one_by_one(matrix: Matrix, say: Callable[[str], None]) -> Iterator[tuple[Cel
         method = matrix.spec(row)
         say(f"{method.title}, training seed {row.seed}")
         keep = out / "models" / row.key if out else None
-        learner = learner_of(recipe, method, row.seed, source, matrix.compute, keep)
+        learner = row_learner(recipe, method, row.seed, source, matrix.compute, keep)
         for cell in matrix.cells(row):
             test = matrix.test(cell)
             run = evaluate(
@@ -236,15 +229,9 @@ def in_order(matrix: Matrix, runs: dict[tuple[str, str, int], Run]) -> dict[tupl
     return {key: runs[key] for key in order}
 
 
-def configured(method: MethodSpec, seed: int) -> Any:
+def configured(method: MethodSpec, seed: int) -> Method:
     """The method of a row, its training seed set."""
-    options = dict(method.options)
-    cls = registry.get("methods", str(method.name))
-    if "schedule" in getattr(cls, "__dataclass_fields__", {}):
-        schedule = dict(options.get("schedule", {}))
-        schedule.setdefault("seed", seed)
-        options["schedule"] = schedule
-    return make(str(method.name), **options)
+    return named(str(method.name), method.options, seed)
 
 
 def shortened(recipe: Recipe, steps: int) -> Recipe:
@@ -265,22 +252,22 @@ def shortened(recipe: Recipe, steps: int) -> Recipe:
     return recipe.model_copy(update={"method": methods})
 
 
-def learner_of(
+def row_learner(
     recipe: Recipe, spec: MethodSpec, seed: int, source: Collection, compute: Compute, keep: Path | None
 ) -> Learner:
+    """The learner of a row, trained on the recipe's own tasks."""
     if spec.model:
         return load(spec.model, compute)
-    if keep is not None and (keep / "model.json").is_file():
-        return load(keep, compute)
-    method = configured(spec, seed)
-    train = valid = None
-    if recipe.train is not None:
-        train = recipe.train.merged(spec.train).build(source, "train")
+    train = recipe.train.merged(spec.train).build(source, "train") if recipe.train is not None else None
+    valid = None
     if recipe.valid is not None and source.has("valid"):
         valid = recipe.valid.merged(spec.valid).build(source, "valid")
-    if not spec.trained or (method.trains == "no" and train is None):
-        return method.untrained(source.card.shape, train.n_classes if train else 2, compute)
-    learner = method.meta_fit(train, valid, compute=compute, keep=keep.with_suffix(".training") if keep else None)
-    if keep is not None:
-        learner.save(keep)
-    return learner
+    return learner_of(
+        configured(spec, seed),
+        train=train,
+        valid=valid,
+        shape=source.card.shape,
+        trained=spec.trained,
+        compute=compute,
+        keep=keep,
+    )

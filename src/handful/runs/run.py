@@ -11,10 +11,13 @@ from typing import Any
 import polars as pl
 
 from handful import registry
-from handful.data.store import fresh_folder
 from handful.errors import BadInput, Mismatch, nearest
+from handful.files import fresh_folder
 from handful.metrics import Comparison, Estimate, Metric, mean_interval, paired
 from handful.metrics.context import PREFIX, by_context
+
+DAGGER = "†"
+TRANSDUCTIVE = "looks at all queries of a task together (transductive)"
 
 
 @dataclass
@@ -37,11 +40,18 @@ class Run:
 
     @property
     def metrics(self) -> list[Metric]:
-        return [registry.get("metrics", name)() for name in self.identity["metrics"]]
+        return [registry.make("metrics", name) for name in self.identity["metrics"]]
 
     @property
     def main(self) -> str:
         return self.metrics[0].main
+
+    @property
+    def transductive(self) -> bool:
+        """Whether an answer may depend on the other queries; runs of before this was recorded ask the method."""
+        if "transductive" not in self.facts and self.method in registry.table("methods"):
+            return bool(registry.get("methods", self.method).transductive)
+        return bool(self.facts.get("transductive", False))
 
     @property
     def method(self) -> str:
@@ -134,9 +144,7 @@ class Run:
         return path
 
     def __str__(self) -> str:
-        head = (
-            f"{self.method} on {self.identity['part']}, {self.identity['rule']['rule']}, seed {self.identity['seed']}"
-        )
+        head = f"{self.method}{DAGGER * self.transductive} on {self.identity['part']}, {self.identity['rule']['rule']}, seed {self.identity['seed']}"
         lines = [head]
         for row in self.summary().iter_rows(named=True):
             scale = self.scale(row["metric"])
@@ -160,6 +168,8 @@ class Run:
             worst = [f"{r['context']}: {100 * r['value']:.1f}" for r in found.head(20).iter_rows(named=True)]
             more = f" and {len(found) - 20} more" if len(found) > 20 else ""
             lines.append("  by context, worst first: " + ", ".join(worst) + more)
+        if self.transductive:
+            lines.append(f"  {DAGGER} {TRANSDUCTIVE}")
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import resource
 from dataclasses import dataclass
 from typing import Any
@@ -87,11 +88,11 @@ def score_chunk(job: Job, chunk: int) -> Scored:
 def rows_of(
     job: Job, repeat: int, episodes: list[Episode], answers: list[tuple[np.ndarray, np.ndarray | None]]
 ) -> pl.DataFrame:
-    metrics: list[Metric] = [registry.get("metrics", name)() for name in job.metrics]
+    metrics: list[Metric] = [registry.make("metrics", name) for name in job.metrics]
     rows = []
     for episode, (scores, support_scores) in zip(episodes, answers, strict=True):
         if "contexts" in job.metrics:
-            add_contexts(job.rule, episode)
+            episode = with_contexts(job.rule, episode)
         row: dict[str, Any] = {"repeat": repeat, "task": episode.number, **describe(episode)}
         for metric in metrics:
             row.update(metric.row(episode, scores, support_scores))
@@ -107,11 +108,13 @@ def has_contexts(rule: Rule) -> bool:
     return bool(card.context) and card.context not in card.labels and rule.axes == 1 and "labels" in rule.shows
 
 
-def add_contexts(rule: Rule, episode: Episode) -> None:
-    """Tell the scorer the queries' contexts, unless the rule has told it."""
-    if "query_contexts" not in episode.side and has_contexts(rule):
-        column = rule.part.collection.table[str(rule.part.collection.card.context)]
-        episode.side["query_contexts"] = column[episode.query].cast(pl.String).fill_null("(none)").to_numpy()
+def with_contexts(rule: Rule, episode: Episode) -> Episode:
+    """The episode as the scorer needs it: with its queries' contexts, unless the rule has named them."""
+    if "query_contexts" in episode.side or not has_contexts(rule):
+        return episode
+    column = rule.part.collection.table[str(rule.part.collection.card.context)]
+    contexts = column[episode.query].cast(pl.String).fill_null("(none)").to_numpy()
+    return dataclasses.replace(episode, side={**episode.side, "query_contexts": contexts})
 
 
 def embedded_scores(job: Job, episodes: list[Episode]) -> list[tuple[np.ndarray, np.ndarray | None]]:

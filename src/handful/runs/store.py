@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from handful.data.store import write_atomically
 from handful.errors import BadInput
+from handful.files import write_atomically
 
 
 class RunFolder:

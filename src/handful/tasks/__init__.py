@@ -1,8 +1,5 @@
 """Tasks: episodes, what learners see of them, and the rules that draw them."""
 
-from handful.tasks.anyway import AnyWay
-from handful.tasks.episode import Episode, Query, Support, Task
-from handful.tasks.nway import NWay
-from handful.tasks.rule import Rule
+from handful.door import open_door
 
-__all__ = ["AnyWay", "Episode", "NWay", "Query", "Rule", "Support", "Task"]
+__getattr__, __dir__ = open_door(__name__)

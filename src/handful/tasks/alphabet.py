@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from handful.errors import BadInput, Infeasible
+from handful.errors import Infeasible
 from handful.tasks import random
 from handful.tasks.episode import Episode
 from handful.tasks.rule import Rule
@@ -38,9 +38,7 @@ class WholeGroup(Rule):
     name: ClassVar[str] = "whole-group"
 
     def __post_init__(self) -> None:
-        if self.shots < 0 or self.queries < 0:
-            raise BadInput(f"shots and queries must be at least 0, not {self.shots} and {self.queries}")
-        object.__setattr__(self, "needs", (self.group,))
+        self.at_least(shots=0, queries=0)
 
     @cached_property
     def groups(self) -> tuple[list[np.ndarray], list[str]]:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from handful.errors import BadInput, Infeasible
+from handful.errors import Infeasible
 from handful.tasks import random
 from handful.tasks.episode import Episode
 from handful.tasks.rule import Rule, whole_range
@@ -34,10 +34,7 @@ class AnyWay(Rule):
     def __post_init__(self) -> None:
         whole_range(self.ways, "ways", 2)
         whole_range(self.shots, "shots", 1)
-        if self.queries < 1:
-            raise BadInput(f"queries must be at least 1, not {self.queries}")
-        if self.datasets not in ("uniform", "each"):
-            raise BadInput(f"datasets must be 'uniform' or 'each', not {self.datasets!r}")
+        self.at_least(queries=1)
 
     def pools(self) -> list[np.ndarray]:
         """Usable classes of each data set: those with queries plus the fewest shots."""

@@ -43,27 +43,27 @@ class Clustering(Rule):
     sizes: bool = False
 
     name: ClassVar[str] = "clustering"
-    shows: ClassVar[frozenset[str]] = frozenset({"images"})
-    metrics: ClassVar[tuple[str, ...]] = ("unsupervised", "clustering")
 
     def __post_init__(self) -> None:
         if self.of is None and self.part is None:
             raise BadInput("a clustering rule needs the rule whose labels it hides: Clustering(of=NWay(part, ...))")
         inner = NWay(self.part) if self.of is None else self.of
-        if self.mode not in ("unsupervised", "clustering"):
-            raise BadInput(f"mode must be 'unsupervised' or 'clustering', not {self.mode!r}")
-        if self.target not in ("support", "query"):
-            raise BadInput(f"target must be 'support' or 'query', not {self.target!r}")
         if self.mode == "unsupervised" and self.target == "query":
             raise BadInput(
                 "unsupervised few-shot classification clusters the support; use target='query' with mode='clustering'"
             )
         if inner.axes != 1 or "images" not in inner.shows:
             raise Mismatch(f"the tasks of {inner.name} cannot be clustered; wrap a rule of images with one label axis")
-        shows = {"images", "sizes"} if self.sizes else {"images"}
-        metrics = ("clustering",) if self.mode == "clustering" else ("unsupervised", "clustering")
-        for name, value in (("of", inner), ("part", inner.part), ("shows", frozenset(shows)), ("metrics", metrics)):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "of", inner)
+        object.__setattr__(self, "part", inner.part)
+
+    @property
+    def shows(self) -> frozenset[str]:
+        return frozenset({"images", "sizes"} if self.sizes else {"images"})
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return ("clustering",) if self.mode == "clustering" else ("unsupervised", "clustering")
 
     def check(self) -> None:
         self.of.check()

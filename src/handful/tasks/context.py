@@ -57,10 +57,8 @@ class ContextShift(Rule):
     target: ClassVar[Literal["new", "conflicting"]] = "new"
 
     def __post_init__(self) -> None:
-        for what, least in (("ways", 2), ("shots", 1), ("queries", 1), ("contexts", 1)):
-            if not isinstance(getattr(self, what), (int, np.integer)) or getattr(self, what) < least:
-                raise BadInput(f"{what} must be a whole number of at least {least}, not {getattr(self, what)!r}")
-        if not isinstance(self.shift, (int, float)) or not 0 <= self.shift <= 1:
+        self.at_least(ways=2, shots=1, queries=1, contexts=1)
+        if not 0 <= self.shift <= 1:
             raise BadInput(f"shift must lie between 0 (iid) and 1 (shifted), not {self.shift!r}")
         if self.target == "conflicting" and not self.conflict:
             raise BadInput("ood-conflict draws conflicting queries; leave conflict at true, or use the rule ood")

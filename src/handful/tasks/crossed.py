@@ -46,9 +46,7 @@ class Crossed(Rule):
     name: ClassVar[str] = "crossed"
 
     def __post_init__(self) -> None:
-        for what, least in (("ways", 2), ("shots", 1), ("queries", 1)):
-            if not isinstance(getattr(self, what), (int, np.integer)) or getattr(self, what) < least:
-                raise BadInput(f"{what} must be a whole number of at least {least}, not {getattr(self, what)!r}")
+        self.at_least(ways=2, shots=1, queries=1)
         if len(self.factors) < 2 or len(set(self.factors)) < len(self.factors):
             raise BadInput(f"crossed tasks need at least two different factors, not {self.factors}")
         if self.label and self.label not in self.factors:

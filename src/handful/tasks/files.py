@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from handful.data.collection import Collection
-from handful.data.store import write_atomically
 from handful.errors import BadInput, Mismatch
+from handful.files import write_atomically
 from handful.tasks.episode import Episode
 
 

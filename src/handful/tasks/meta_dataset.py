@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class MetaDataset(Rule):
     queries: int = 10
     support_size: int = 500
     per_class: int = 100
-    datasets: str = "uniform"
+    datasets: Literal["uniform", "each"] = "uniform"
     only: tuple[str, ...] = ()
     group: str = ""
     tree: str = ""
@@ -89,8 +89,6 @@ class MetaDataset(Rule):
             raise BadInput(
                 "queries and per_class must be at least 1, and support_size at least the largest number of ways"
             )
-        if self.datasets not in ("uniform", "each"):
-            raise BadInput(f"datasets must be 'uniform' or 'each', not {self.datasets!r}")
         if self.group and self.tree:
             raise BadInput("classes are drawn by group or by tree, not by both; mix two rules for two data sets")
         if not 0 <= self.flat <= 1:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from handful import registry
 from handful.data.collection import Part
 from handful.errors import BadInput, Infeasible, Mismatch, nearest
 from handful.tasks import random
@@ -81,8 +82,23 @@ class Mix(Rule):
                 raise Mismatch(
                     f"the rules {base.name} and {other.name} show learners different things; do not mix them"
                 )
-        for name in ("shows", "axes", "metrics", "needs"):
-            object.__setattr__(self, name, getattr(base, name))
+
+    @property
+    def first(self) -> Rule:
+        """The rule whose tasks all others are like."""
+        return self.rules[0] if self.rules else self.of
+
+    @property
+    def shows(self) -> frozenset[str]:
+        return self.first.shows
+
+    @property
+    def axes(self) -> int:
+        return self.first.axes
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return self.first.metrics
 
     @cached_property
     def parts(self) -> tuple[list[str], list[Rule], np.ndarray]:
@@ -97,8 +113,6 @@ class Mix(Rule):
         return [f[0] for f in found], [f[1] for f in found], np.asarray([f[2] for f in found])
 
     def _by_dataset(self) -> list[tuple[str, Rule, float]]:
-        from handful.tasks.make import make_rule
-
         values = self.part.column(self.column)
         names = sorted({str(v) for v in values if v is not None and v != ""})
         weights = self.weights if isinstance(self.weights, Mapping) else dict(zip(names, self.weights, strict=False))
@@ -115,7 +129,7 @@ class Mix(Rule):
             own = self.part.where(values == name, name)
             if name in self.special:
                 options = dict(self.special[name])
-                rule = make_rule(options.pop("rule", "n-way"), own, **options)
+                rule = registry.make("rules", options.pop("rule", "n-way"), options, own)
             else:
                 rule = dataclasses.replace(self.of, part=own)
             found.append((name, rule, weight))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from handful.errors import BadInput, Infeasible
+from handful.errors import Infeasible
 from handful.tasks import random
 from handful.tasks.episode import Episode
 from handful.tasks.rule import Rule
@@ -28,9 +28,7 @@ class NWay(Rule):
     name: ClassVar[str] = "n-way"
 
     def __post_init__(self) -> None:
-        for what, least in (("ways", 2), ("shots", 1), ("queries", 1)):
-            if not isinstance(getattr(self, what), (int, np.integer)) or getattr(self, what) < least:
-                raise BadInput(f"{what} must be a whole number of at least {least}, not {getattr(self, what)!r}")
+        self.at_least(ways=2, shots=1, queries=1)
 
     def eligible(self) -> np.ndarray:
         return np.flatnonzero(self.part.members.sizes >= self.shots + self.queries)

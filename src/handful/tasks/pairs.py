@@ -58,11 +58,7 @@ class Pairs(Rule):
     metrics: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def __post_init__(self) -> None:
-        for what, least in (("primitives", 2), ("shots", 1), ("queries", 1), ("total", 0), ("seen", 0)):
-            value = getattr(self, what)
-            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-                raise BadInput(f"{what} must be a whole number of at least {least}, not {value!r}")
-            object.__setattr__(self, what, int(value))
+        self.at_least(primitives=2, shots=1, queries=1, total=0, seen=0)
         if bool(self.total) != bool(self.seen):
             raise BadInput("total and seen go together: give both numbers of pairs, or neither")
         if self.total and not self.primitives <= self.seen < self.total <= self.primitives**2:
@@ -70,12 +66,10 @@ class Pairs(Rule):
                 f"{self.seen} seen of {self.total} pairs cannot be: seen must be at least primitives ({self.primitives}) and "
                 f"below total, total at most {self.primitives**2}"
             )
-        if self.unnamed not in ("refuse", "drop"):
-            raise BadInput(f"unnamed is refuse or drop, not {self.unnamed!r}")
-        if not isinstance(self.words, (str, Path)):
-            raise BadInput(f"words must be a file of word vectors, not {self.words!r}")
-        if self.words:
-            object.__setattr__(self, "shows", frozenset({"images", "labels", "descriptions"}))
+
+    @property
+    def shows(self) -> frozenset[str]:
+        return super().shows | ({"descriptions"} if self.words else set())
 
     @property
     def parameters(self) -> dict[str, Any]:

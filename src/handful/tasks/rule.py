@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from handful import registry
 from handful.data.collection import Part
+from handful.errors import BadInput
+from handful.options import Checked
 from handful.tasks import random
 from handful.tasks.episode import Episode, Query, Support, Task
 
@@ -19,20 +22,42 @@ BLOCK = 64
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(metaclass=Checked):
     """Draws tasks from a part. Subclasses are frozen dataclasses whose fields are the rule's parameters.
 
-    ``needs`` names columns that the collection must have; ``shows`` what of the support a learner may see; ``axes``
-    how many label axes its tasks have; ``metrics`` how they are scored. `draw_block` must give, for each number, the episode that `draw` gives.
+    `draw_block` must give, for each number, the episode that `draw` gives.
     """
 
     part: Part
 
-    needs: ClassVar[tuple[str, ...]] = ()
-    shows: ClassVar[frozenset[str]] = frozenset({"images", "labels"})
-    axes: ClassVar[int] = 1
-    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     name: ClassVar[str] = ""
+
+    @property
+    def shows(self) -> frozenset[str]:
+        """What of the support a learner may see."""
+        return frozenset({"images", "labels"})
+
+    @property
+    def axes(self) -> int:
+        """How many label axes the tasks have."""
+        return 1
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """How the tasks are scored unless one says otherwise."""
+        return ("accuracy",)
+
+    def at_least(self, **least: int) -> None:
+        """Refuse parameters that are too small."""
+        for what, bound in least.items():
+            if (value := getattr(self, what)) < bound:
+                raise BadInput(f"{what} must be a whole number of at least {bound}, not {value!r}")
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any], beside: Mapping[str, Any]) -> Rule:
+        """A rule from ``{rule = "n-way", ways = 5, ...}``, on the part of what it is an option of."""
+        own = {k: v for k, v in options.items() if k not in ("rule", "part")}
+        return registry.make("rules", options.get("rule", "n-way"), own, beside["part"])
 
     def check(self) -> None:
         """Raise `Infeasible`, naming what is short, if the part cannot serve this rule."""
@@ -113,6 +138,11 @@ class Rule:
         return Task(self.support(episode), query, episode.query_labels, episode)
 
 
+def make(name: str, part: Part, **options: Any) -> Rule:
+    """A registered rule on a part; a rule that wraps another takes it as ``of = {"rule": "n-way", "ways": 5}``."""
+    return registry.make("rules", name, options, part)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Rule):
         return {**value.parameters, "part": value.part.id}
@@ -127,8 +157,6 @@ def _plain(value: Any) -> Any:
 
 def whole_range(value: int | tuple[int, int], what: str, least: int = 1) -> tuple[int, int]:
     """A number or a (low, high) pair as a pair, checked."""
-    from handful.errors import BadInput
-
     low, high = (value, value) if isinstance(value, (int, np.integer)) else tuple(value)
     if low < least or high < low:
         raise BadInput(f"{what} must be at least {least} and given as N or LOW-HIGH, not {low}-{high}")

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from handful.audits.zero_shot.visual import Selection
-from handful.data.store import write_atomically
 from handful.errors import BadInput, Missing
+from handful.files import write_atomically
 
 
 @dataclass(frozen=True, eq=False)

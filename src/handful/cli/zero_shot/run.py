@@ -100,19 +100,18 @@ def run(
 
 def fitted(method: str, source: Any, semantics: str, scheme: str | None, settings: dict[str, Any], compute: Any) -> Any:
     """A learner from a model folder, or trained on the collection with its options chosen on validation classes."""
-    from handful.methods import load, make
+    from handful.methods import Learner
+    from handful.runs.learners import chosen, learner_of
     from handful.tasks.zero_shot import ZeroShot
 
-    if (Path(method) / "model.json").is_file():
-        if settings:
-            raise BadInput(f"{method} is a fitted model; its options cannot be set, train another")
-        return load(method, compute)
-    chosen = make(method, **settings)
+    found = chosen(method, settings, compute)
+    if isinstance(found, Learner):
+        return found
     train = ZeroShot(source.part("train", scheme), semantics)
     valid = ZeroShot(source.part("valid", scheme), semantics) if has_split(source, "valid", scheme) else None
-    if valid is None and getattr(chosen, "grid", None):
+    if valid is None and getattr(found, "grid", None):
         print("no validation classes: the method's default options are used", file=sys.stderr)
-    return chosen.meta_fit(train, valid, compute=compute)
+    return learner_of(found, train=train, valid=valid, shape=source.card.shape, compute=compute)
 
 
 def has_split(source: Any, split: str, scheme: str | None) -> bool:

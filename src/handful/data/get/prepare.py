@@ -22,8 +22,8 @@ import numpy as np
 
 from handful.data.get.cifar import CLASSES_OF, SPLIT_OF
 from handful.data.sources import FILE_CAP, MEMBERS_CAP, ZipSource, open_source
-from handful.data.store import fresh_folder, write_atomically
 from handful.errors import BadInput
+from handful.files import fresh_folder, write_atomically
 
 TOTAL_CAP = 1 << 36
 CUB_IMAGE = re.compile(r"CUB_200_2011/images/((\d{3})\.([^/]+)/[^/]+\.jpg)$", re.IGNORECASE)

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from handful.data.store import write_atomically
 from handful.errors import BadInput
+from handful.files import write_atomically
 
 NAME = "got.json"
 BLOCK = 1 << 20

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from handful.data.sources import Source
 from handful.errors import BadInput
+from handful.options import Checked
 
 SPLIT_NAMES = {
     "train": "train",
@@ -50,7 +51,7 @@ class Listing:
     notes: tuple[str, ...] = ()
 
 
-class Importer(Protocol):
+class Importer(metaclass=Checked):
     """A frozen dataclass whose fields are its options; ``size`` and ``grey`` are what it packs at unless told."""
 
     name: ClassVar[str]
@@ -59,7 +60,7 @@ class Importer(Protocol):
 
     def read(self, source: Source) -> Listing:
         """List the rows; decode nothing."""
-        ...
+        raise NotImplementedError
 
 
 def split_name(text: str, where: str) -> str:

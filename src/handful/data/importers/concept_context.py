@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from handful.data.importers import Item, Listing, images_or_refuse
+from handful.data.importers import Importer, Item, Listing, images_or_refuse
 from handful.data.importers.folders import below_root
 from handful.data.sources import Source
 from handful.errors import BadInput
 
 
 @dataclass(frozen=True)
-class ConceptContext:
+class ConceptContext(Importer):
     """CONCEPT/CONTEXT/image, the layout of MetaCoCo (Zhang et al., ICLR 2024) and NICO (He et al., 2021).
 
     Columns ``concept`` (the class) and ``context`` (the card's context column).

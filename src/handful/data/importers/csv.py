@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import ClassVar
 
-from handful.data.importers import SPLIT_NAMES, Item, Listing, images_or_refuse, split_name
+from handful.data.importers import SPLIT_NAMES, Importer, Item, Listing, images_or_refuse, split_name
 from handful.data.sources import Source
 from handful.errors import BadInput, nearest
 
@@ -17,7 +17,7 @@ PATH_COLUMNS = ("filename", "file_name", "file", "path", "image", "image_path", 
 
 
 @dataclass(frozen=True)
-class Csv:
+class Csv(Importer):
     """Tables beside (or above) the images.
 
     ``train.csv``, ``val.csv`` and ``test.csv`` are one CSV a split, as miniImageNet has them (Ravi and Larochelle, ICLR

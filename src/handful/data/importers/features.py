@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from handful.data.class_splits import held_out
 from handful.data.collection import Card, Collection, as_table
 from handful.data.semantics import Semantics
-from handful.data.store import write_atomically
 from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput, Missing, require
+from handful.files import write_atomically
 
 FEATURES = ("features", "X", "x", "data")
 LABELS = ("labels", "label", "y", "wnids", "classes")

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from handful.data.importers import SPLIT_NAMES, Item, Listing, common_root, images_or_refuse
+from handful.data.importers import SPLIT_NAMES, Importer, Item, Listing, common_root, images_or_refuse
 from handful.data.sources import Source
 from handful.errors import BadInput
 
 
 @dataclass(frozen=True)
-class Folders:
+class Folders(Importer):
     """One folder a class, its name the class; deeper folders belong to the class above them.
 
     If the outer folders are named train, val (or valid, validation) and test, they become the scheme ``split``.

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
-from handful.data.importers import Item, Listing, images_or_refuse, split_name
+from handful.data.importers import Importer, Item, Listing, images_or_refuse, split_name
 from handful.data.importers.csv import read_table
 from handful.data.sources import Source, is_image_name
 from handful.errors import BadInput, nearest
 
 
 @dataclass(frozen=True)
-class MetaAlbum:
+class MetaAlbum(Importer):
     """Ullah et al.: Meta-Album, NeurIPS Datasets and Benchmarks 2022; the layout of Cross-Domain MetaDL (2022).
 
     Every folder with a ``labels.csv`` is a data set. ``info.json`` names the columns of file and category (FILE_NAME and

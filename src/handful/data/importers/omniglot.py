@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from handful.data.importers import Item, Listing
+from handful.data.importers import Importer, Item, Listing
 from handful.data.sources import Source, open_source
 from handful.errors import BadInput, Missing
 
@@ -17,7 +17,7 @@ SPLIT_FILES = {"train.txt": "train", "val.txt": "valid", "test.txt": "test"}
 
 
 @dataclass(frozen=True)
-class Omniglot:
+class Omniglot(Importer):
     """Lake, Salakhutdinov, Tenenbaum: Human-level concept learning through probabilistic program induction, Science 2015.
 
     Columns ``alphabet``, ``character``, ``rotation`` (rot000, rot090, rot180, rot270, anticlockwise); the class is all

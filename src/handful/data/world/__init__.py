@@ -1,6 +1,6 @@
 """The world: an embedded collection drawn on the fly, whose every factor is known."""
 
-from handful.data.world.drawn import World, parse_world, world
+from handful.data.world.drawn import World, world
 from handful.data.world.knobs import Knobs
 
-__all__ = ["Knobs", "World", "parse_world", "world"]
+__all__ = ["Knobs", "World", "world"]

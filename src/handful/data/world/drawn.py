@@ -10,7 +10,7 @@ import polars as pl
 from handful.data.collection import Card, Collection
 from handful.data.world import factors
 from handful.data.world.draw import VERSION, Scene, draw, inked
-from handful.data.world.knobs import Knobs, make_knobs, parse_knobs
+from handful.data.world.knobs import Knobs
 from handful.data.world.media import MEDIA
 from handful.data.world.plan import SPLITS, Plan, make_plan
 from handful.errors import BadInput, nearest
@@ -129,13 +129,4 @@ def world(**knobs: Any) -> World:
     >>> world(ground=0.9, size=28, grey=True).card.shape
     (28, 28, 1)
     """
-    return World(make_knobs(knobs))
-
-
-def parse_world(text: str) -> World:
-    """The world of a command-line spec: what follows ``world:``.
-
-    >>> parse_world("classes=10,label=colour").card.labels
-    ('colour',)
-    """
-    return World(parse_knobs(text))
+    return World(Knobs(**knobs))

@@ -6,19 +6,20 @@ import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from handful.data.world import factors
 from handful.data.world.draw import VERSION
 from handful.data.world.media import MEDIA
 from handful.errors import BadInput, nearest
+from handful.options import Checked
 
 CROSSED = ("glyph", "colour", "ground", "border")
 """The factors that a crossed world crosses."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Knobs:
+class Knobs(metaclass=Checked):
     """Everything that decides the world's images and labels.
 
     Parameters
@@ -71,6 +72,8 @@ class Knobs:
         Copies are drawn with noise of their own, so that they are near instead of exact duplicates.
     """
 
+    name: ClassVar[str] = "world"
+
     label: tuple[str, ...] = ("glyph",)
     classes: int = 0
     images: int = 40
@@ -97,11 +100,9 @@ class Knobs:
     near: bool = False
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            object.__setattr__(self, field.name, _typed(field.name, getattr(self, field.name), field.default))
-        self._check()
-
-    def _check(self) -> None:
+        for knob in ("values", "glyph_values"):
+            if len(getattr(self, knob)) == 1:
+                object.__setattr__(self, knob, getattr(self, knob) * 3)
         for knob in ("label", "disjoint", "fixed"):
             for factor in getattr(self, knob):
                 if factor not in factors.FACTORS:
@@ -180,65 +181,7 @@ class Knobs:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def knob_names() -> list[str]:
-    return [field.name for field in dataclasses.fields(Knobs)]
-
-
-def make_knobs(given: dict[str, Any]) -> Knobs:
-    """Knobs from keyword options; an unknown one is refused with its nearest names."""
-    for name in given:
-        if name not in knob_names():
-            raise BadInput(f"the world has no knob {name!r}; {nearest(name, knob_names())}")
-    return Knobs(**given)
-
-
-def parse_knobs(text: str) -> Knobs:
-    """Knobs from ``ground=0.9,label=colour+glyph``: commas between knobs, + between several values of one."""
-    given: dict[str, Any] = {}
-    for piece in filter(None, (p.strip() for p in text.split(","))):
-        name, equals, value = (s.strip() for s in piece.partition("="))
-        if not equals:
-            raise BadInput(f"world: {piece!r} is not KNOB=VALUE; write for example ground=0.9")
-        if name in given:
-            raise BadInput(f"world: the knob {name!r} is given twice; give it once")
-        given[name] = value
-    return make_knobs(given)
-
-
 def _said(value: Any) -> str:
     if isinstance(value, tuple):
         return "+".join(_said(v) for v in value)
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _typed(name: str, value: Any, default: Any) -> Any:
-    """A knob's value as its default's type, from Python or from text."""
-    try:
-        if isinstance(default, tuple):
-            parts = (
-                value.split("+") if isinstance(value, str) else value if isinstance(value, (tuple, list)) else (value,)
-            )
-            one = {"label": "", "disjoint": "", "fixed": "", "values": 0, "glyph_values": 0}.get(name, 0.0)
-            typed = tuple(_typed(name, part, one) for part in parts if part != "")
-            return typed * 3 if name in ("values", "glyph_values") and len(typed) == 1 else typed
-        if isinstance(default, bool):
-            if isinstance(value, str):
-                return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[value.lower()]
-            return bool(value)
-        if isinstance(default, int):
-            number = float(value)
-            if number != int(number):
-                raise ValueError
-            return int(value) if isinstance(value, str) else int(number)
-        if isinstance(default, float):
-            return float(value)
-        return str(value).strip()
-    except (ValueError, TypeError, KeyError, OverflowError):
-        kind = (
-            "true or false"
-            if isinstance(default, bool)
-            else "a whole number"
-            if isinstance(default, int)
-            else "a number"
-        )
-        raise BadInput(f"world: {name}={value!r} must be {kind}") from None

@@ -15,8 +15,9 @@ from handful.methods.batch import PADDING, Batch
 from handful.methods.metric.protonet import ProtoNet
 from handful.methods.pieces.dct import BLOCK, colours, luminance, to_frequencies, to_pixels
 from handful.methods.pieces.imagetasks import Images, OnImages
-from handful.nets import Backbone, parse_spec
+from handful.nets import Backbone
 from handful.nets import build as build_net
+from handful.options import parse_spec
 
 
 class Reversed(torch.autograd.Function):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
-from handful.data.importers import Item, Listing, images_or_refuse
+from handful.data.importers import Importer, Item, Listing, images_or_refuse
 from handful.data.importers.pairs import ImageNames, shallowest
 from handful.data.sources import Source
 from handful.errors import BadInput, nearest
@@ -16,7 +16,7 @@ SETS = {"train": "train", "val": "valid", "valid": "valid", "test": "test"}
 
 
 @dataclass(frozen=True)
-class SplitPairs:
+class SplitPairs(Importer):
     """Images, ``SPLIT/{train,val,test}_pairs.txt`` (a line "attribute object" a pair) and ``metadata_SPLIT.t7``.
 
     The metadata (a torch file: a list of records with image, attr, obj, set) say what each image is; entries without an

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from handful.data.importers import Item, Listing, images_or_refuse
+from handful.data.importers import Importer, Item, Listing, images_or_refuse
 from handful.data.importers.pairs import ImageNames, one_named
 from handful.data.sources import Source
 from handful.errors import BadInput
@@ -17,7 +17,7 @@ SEVERAL = ("skip", "first")
 
 
 @dataclass(frozen=True)
-class Hico:
+class Hico(Importer):
     """Chao, Wang, He, Wang, Deng: HICO, a benchmark for recognizing human-object interactions, ICCV 2015.
 
     ``anno.mat`` (list_action with vname and nname; list_train, list_test; anno_train, anno_test of +1, -1, 0 and NaN) and

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from handful.data.importers import Item, Listing, images_or_refuse
+from handful.data.importers import Importer, Item, Listing, images_or_refuse
 from handful.data.importers.pairs import ImageNames, one_named, read_object, shallowest
 from handful.data.sources import Source
 from handful.errors import BadInput
@@ -15,7 +15,7 @@ PARTS = {"train.json": "train", "dev.json": "valid", "test.json": "test"}
 
 
 @dataclass(frozen=True)
-class ImSitu:
+class ImSitu(Importer):
     """Yatskar, Zettlemoyer, Farhadi: Situation recognition, CVPR 2016.
 
     ``train.json``, ``dev.json``, ``test.json`` (image -> verb and three annotators' frames), ``imsitu_space.json`` (verbs

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from handful.data.importers import Item, Listing, images_or_refuse
+from handful.data.importers import Importer, Item, Listing, images_or_refuse
 from handful.data.importers.pairs import ImageNames, one_named, read_records
 from handful.data.sources import Source
 from handful.errors import BadInput
@@ -15,7 +15,7 @@ KINDS = {"relationship": ("relationships.json", "action"), "attribute": ("attrib
 
 
 @dataclass(frozen=True)
-class VisualGenome:
+class VisualGenome(Importer):
     """Krishna et al.: Visual Genome, International Journal of Computer Vision 2017.
 
     ``relationships.json`` or ``attributes.json`` and the images ``VG_100K/ID.jpg``, ``VG_100K_2/ID.jpg``. RLCL keeps, of

@@ -1,4 +1,4 @@
-"""Parcels: collections, models and features on their way to another node.
+"""Shipping: collections, models and features on their way to another node.
 
 A node that sees the same content under the same path uses it there; otherwise the files are shipped once, in blocks, into the
 node's own cache under their content hash, verified, and renamed into place.
@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import io
 import json
 import os
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from handful.data.cache import cache_folder
 from handful.data.collection import Card, Collection
-from handful.data.pack import cache_folder
-from handful.data.store import ARRAYS, content_hash, file_digest, fresh_folder, open_packed
+from handful.data.store import ARRAYS, content_hash, open_packed
 from handful.errors import HandfulError
+from handful.files import file_digest, fresh_folder
 from handful.nets.shelf import trim
+from handful.runs.embedding import Features
+from handful.runs.matrix import Folder
 
 BLOCK = 8 << 20
 
@@ -136,3 +142,62 @@ def _alone(path: Path) -> Iterator[None]:
     with open(path, "w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
+
+
+class Depot:
+    """Reads blocks of the files that this run offers, and of no others."""
+
+    def __init__(self) -> None:
+        self.offered: dict[str, str] = {}
+        self.bytes = 0
+
+    def offer(self, parcels: dict[str, str]) -> None:
+        self.offered.update(parcels)
+
+    def read(self, key: str, name: str, offset: int, length: int) -> bytes:
+        root = Path(self.offered[key])
+        path = (root / name).resolve()
+        if root not in path.parents:
+            raise HandfulError(f"{name} is not a file of {root}")
+        with open(path, "rb") as stream:
+            stream.seek(offset)
+            block = stream.read(length)
+        self.bytes += len(block)
+        return block
+
+    def shipped(self) -> int:
+        """Bytes sent so far."""
+        return self.bytes
+
+
+def pack_context(context: Any, share: bool, pickler: Any = pickle.Pickler) -> tuple[bytes, list[Parcel]]:
+    """A context as bytes in which collections on disk, model folders and mapped features are parcels."""
+    sent: dict[str, Parcel] = {}
+
+    def send(path: Path) -> Parcel:
+        place = str(path.resolve())
+        if place not in sent:
+            sent[place] = parcel_of(path, share)
+        return sent[place]
+
+    class Pickler(pickler):
+        def reducer_override(self, obj: Any) -> Any:
+            if type(obj) is Collection and obj.path is not None:
+                return arrive_collection, (send(obj.path),)
+            if isinstance(obj, Features) and obj.path is not None:
+                return _arrive_features, (obj.rows, obj.path.name, send(obj.path))
+            if isinstance(obj, Folder):
+                return _arrive_folder, (send(obj.path),)
+            return super().reducer_override(obj)
+
+    stream = io.BytesIO()
+    Pickler(stream, protocol=5).dump(context)
+    return stream.getvalue(), list(sent.values())
+
+
+def _arrive_folder(parcel: Parcel) -> Folder:
+    return Folder(arrive(parcel))
+
+
+def _arrive_features(rows: Any, name: str, parcel: Parcel) -> Features:
+    return Features(rows, arrive(parcel) / name)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import os
 import socket
 import uuid
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from handful._version import __version__
-from handful.data.collection import Collection
-from handful.errors import BadInput, HandfulError, Mismatch, require
-from handful.runs.embedding import Features
-from handful.runs.engine import RETRIES, Work, died
-from handful.runs.matrix import Folder
-from handful.runs.parcels import Parcel, arrive, arrive_collection, connect, parcel_of
+from handful.errors import BadInput, Mismatch, require
+from handful.runs.engine import RETRIES, Work, at_least_one, died
+from handful.runs.shipping import Depot, connect, pack_context
 
 
 class Ray:
@@ -36,13 +31,12 @@ class Ray:
         Whether nodes may use this machine's paths where they find the same content; False ships everything.
     """
 
-    name, local = "ray", False
+    name, local, here = "ray", False, False
 
     def __init__(
         self, address: str | None = None, workers: int | None = None, retries: int = RETRIES, share: bool = True
     ):
-        if workers is not None and workers < 1:
-            raise BadInput(f"workers must be at least 1, not {workers}")
+        at_least_one(workers)
         if address not in (None, "auto") and not str(address).rpartition(":")[2].isdigit():
             raise BadInput(f"{address!r} is not the address of a Ray cluster; give auto or HOST:PORT")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -89,7 +83,7 @@ class Ray:
             return
         self._connect()
         ray, errors = self.ray, self.ray.exceptions
-        blob, parcels = pack_context(context, self.share)
+        blob, parcels = pack_context(context, self.share, self.ray.cloudpickle.CloudPickler)
         depot = self._depot()
         ray.get(depot.offer.remote({p.key: p.path for p in parcels}))
         remote = ray.remote(_work).options(
@@ -129,67 +123,6 @@ class Ray:
             here = NodeAffinitySchedulingStrategy(self.ray.get_runtime_context().get_node_id(), soft=False)
             self.depot = self.ray.remote(Depot).options(num_cpus=0, scheduling_strategy=here).remote()
         return self.depot
-
-
-class Depot:
-    """Reads blocks of the files that this run offers, and of no others."""
-
-    def __init__(self) -> None:
-        self.offered: dict[str, str] = {}
-        self.bytes = 0
-
-    def offer(self, parcels: dict[str, str]) -> None:
-        self.offered.update(parcels)
-
-    def read(self, key: str, name: str, offset: int, length: int) -> bytes:
-        root = Path(self.offered[key])
-        path = (root / name).resolve()
-        if root not in path.parents:
-            raise HandfulError(f"{name} is not a file of {root}")
-        with open(path, "rb") as stream:
-            stream.seek(offset)
-            block = stream.read(length)
-        self.bytes += len(block)
-        return block
-
-    def shipped(self) -> int:
-        """Bytes sent so far."""
-        return self.bytes
-
-
-def pack_context(context: Any, share: bool) -> tuple[bytes, list[Parcel]]:
-    """A context as bytes in which collections on disk, model folders and mapped features are parcels."""
-    from ray.cloudpickle import CloudPickler
-
-    sent: dict[str, Parcel] = {}
-
-    def send(path: Path) -> Parcel:
-        place = str(path.resolve())
-        if place not in sent:
-            sent[place] = parcel_of(path, share)
-        return sent[place]
-
-    class Pickler(CloudPickler):
-        def reducer_override(self, obj: Any) -> Any:
-            if type(obj) is Collection and obj.path is not None:
-                return arrive_collection, (send(obj.path),)
-            if isinstance(obj, Features) and obj.path is not None:
-                return _arrive_features, (obj.rows, obj.path.name, send(obj.path))
-            if isinstance(obj, Folder):
-                return _arrive_folder, (send(obj.path),)
-            return super().reducer_override(obj)
-
-    stream = io.BytesIO()
-    Pickler(stream, protocol=5).dump(context)
-    return stream.getvalue(), list(sent.values())
-
-
-def _arrive_folder(parcel: Parcel) -> Folder:
-    return Folder(arrive(parcel))
-
-
-def _arrive_features(rows: Any, name: str, parcel: Parcel) -> Features:
-    return Features(rows, arrive(parcel) / name)
 
 
 _HELD: tuple[str, Any] | None = None

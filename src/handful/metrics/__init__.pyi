@@ -1,0 +1,29 @@
+# Written by handful.door.write() from the registry.
+
+from handful.metrics.accuracy import Accuracy
+from handful.metrics.base import Estimate
+from handful.metrics.base import Metric
+from handful.metrics.base import mean_interval
+from handful.metrics.clustering import Clustering
+from handful.metrics.clustering import Unsupervised
+from handful.metrics.compare import Comparison
+from handful.metrics.compare import paired
+from handful.metrics.context import Contexts
+from handful.metrics.pairs import PairAccuracy
+from handful.metrics.zero_shot import GeneralisedAccuracy
+from handful.metrics.zero_shot import ZeroShotAccuracy
+
+__all__ = [
+    "Accuracy",
+    "Clustering",
+    "Comparison",
+    "Contexts",
+    "Estimate",
+    "GeneralisedAccuracy",
+    "Metric",
+    "PairAccuracy",
+    "Unsupervised",
+    "ZeroShotAccuracy",
+    "mean_interval",
+    "paired",
+]

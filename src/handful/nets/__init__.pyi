@@ -1,0 +1,33 @@
+# Written by handful.door.write() from the registry.
+
+from handful.nets.backbone import Backbone
+from handful.nets.building import build
+from handful.nets.clip import Clip
+from handful.nets.compute import Compute
+from handful.nets.conv4 import Conv4
+from handful.nets.lite0 import Lite0
+from handful.nets.mlp import MLP
+from handful.nets.pixels import Pixels
+from handful.nets.resnet import ResNet10
+from handful.nets.resnet import ResNet18
+from handful.nets.resnet import ResNet50
+from handful.nets.resnet12 import ResNet12
+from handful.nets.vggs import VGGS
+from handful.nets.wrn import WRN2810
+
+__all__ = [
+    "Backbone",
+    "Clip",
+    "Compute",
+    "Conv4",
+    "Lite0",
+    "MLP",
+    "Pixels",
+    "ResNet10",
+    "ResNet12",
+    "ResNet18",
+    "ResNet50",
+    "VGGS",
+    "WRN2810",
+    "build",
+]

@@ -1,0 +1,118 @@
+"""One path from what a person names to a trained learner: a name, a method, a learner or a model folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from handful import registry
+from handful.data.collection import Collection, Part
+from handful.data.opening import open_collection
+from handful.errors import BadInput
+from handful.methods.contract import FACTS, Learner, Method, agree, load
+from handful.nets.compute import Compute
+from handful.tasks.anyway import AnyWay
+from handful.tasks.nway import NWay
+from handful.tasks.rule import Rule
+
+Spec = str | os.PathLike[str] | Method | Learner
+Asked = Rule | Part | Collection | str
+
+
+def chosen(spec: Spec, options: Mapping[str, Any] | None = None, compute: Compute | None = None) -> Method | Learner:
+    """What ``spec`` names: a method with its options, or a trained learner."""
+    if isinstance(spec, (Method, Learner)):
+        return spec
+    if not isinstance(spec, (str, os.PathLike)):
+        raise BadInput(
+            f"{spec!r} is no method; give a name (handful ls methods), a method, a learner or a model folder"
+        )
+    text = os.fspath(spec)
+    if (Path(text) / FACTS).is_file() or (text not in registry.table("methods") and Path(text).is_dir()):
+        if options:
+            raise BadInput(f"{text} is a trained model; its options cannot be set, train another")
+        return load(text, compute)
+    return named(text, options)
+
+
+def named(name: str, options: Mapping[str, Any] | None = None, seed: int | None = None) -> Method:
+    """A method by name; ``seed`` is its training seed where it has a schedule and the options name none."""
+    method: Method = registry.make("methods", name, options)
+    schedule = getattr(method, "schedule", None)
+    if seed is not None and schedule is not None and "seed" not in ((options or {}).get("schedule") or {}):
+        method = method.with_options(schedule=dataclasses.replace(schedule, seed=seed))
+    return method
+
+
+def rule_of(asked: Asked) -> Rule:
+    """A rule as it is; of a part or a collection (its test split, if it has one) the usual 5-way 5-shot tasks."""
+    if isinstance(asked, Rule):
+        return asked
+    if isinstance(asked, (str, os.PathLike)):
+        asked = open_collection(asked)
+    if isinstance(asked, Collection):
+        asked = choose_part(asked, "test", None)
+    if not isinstance(asked, Part):
+        raise BadInput(f"{asked!r} is no rule; give a rule such as hf.tasks.NWay(part), a part, or a collection")
+    several = "dataset" in asked.collection.table.columns
+    return AnyWay(asked, 5, 5, 15) if several else NWay(asked, 5, 5, 15)
+
+
+def choose_part(collection: Collection, split: str, scheme: str | None) -> Part:
+    """The named split; a collection without splits serves whole, so that a folder of photos can be evaluated."""
+    if split == "all" or (not collection.card.schemes and split == "test"):
+        return collection.whole
+    return collection.part(split, scheme)
+
+
+def lessons(method: Method, rule: Rule) -> Rule:
+    """What a method is trained on unless one says: tasks like those asked, of the train split, of one fixed shape."""
+    part = choose_part(rule.part.collection, "train", rule.part.scheme or None)
+    inner = getattr(rule, "of", None) or rule
+    if method.axes == 1 and "images" in rule.shows and hasattr(inner, "ways"):
+        ways, shots = (getattr(inner, name, 5) for name in ("ways", "shots"))
+        fixed = max(2, ways if isinstance(ways, int) else min(5, ways[1]))
+        few = shots if isinstance(shots, int) else min(5, shots[1])
+        return NWay(part, fixed, max(1, few), min(getattr(inner, "queries", 15) or 15, 15))
+    return dataclasses.replace(rule, part=part)
+
+
+def learner_of(
+    what: Method | Learner,
+    *,
+    train: Rule | None,
+    valid: Rule | None = None,
+    shape: tuple[int, ...],
+    trained: bool = True,
+    compute: Compute | None = None,
+    keep: Path | None = None,
+    training: Path | None = None,
+) -> Learner:
+    """A learner, trained if its method trains and ``trained`` is not False.
+
+    ``keep`` is its model folder: what is there is loaded instead of trained, what is trained is saved there. ``training`` is
+    where checkpoints and the log go (beside ``keep`` by default).
+    """
+    if isinstance(what, Learner):
+        return what
+    if keep is not None and (keep / FACTS).is_file():
+        return load(keep, compute)
+    if not trained or (what.trains == "no" and train is None):
+        return what.untrained(shape, train.n_classes if train is not None else 2, compute)
+    training = training or (keep.with_suffix(".training") if keep is not None else None)
+    learner = what.meta_fit(train, valid, compute=compute, keep=training)
+    if keep is not None:
+        learner.save(keep)
+    return learner
+
+
+def answering(spec: Spec, asked: Asked, compute: Compute | None = None) -> tuple[Learner, Rule]:
+    """The learner and the rule of ``evaluate(spec, asked)``; a method that trains is trained on the train split."""
+    rule, found = rule_of(asked), chosen(spec, compute=compute)
+    agree(found.method if isinstance(found, Learner) else found, rule)
+    rule.check()
+    train = lessons(found, rule) if isinstance(found, Method) and found.trains != "no" else None
+    return learner_of(found, train=train, shape=rule.image_shape, compute=compute), rule
