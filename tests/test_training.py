@@ -232,7 +232,7 @@ def test_an_embedding_does_not_depend_on_its_neighbours_to_the_bit(spec):
 
 
 def test_pretrained_features_know_photographs(shared):
-    pytest.importorskip("efficientnet_lite_pytorch", reason="the extra 'pretrained' is not installed")
+    pytest.importorskip("efficientnet_lite_pytorch", reason="needs handful[pretrained]")
     net = build_net("lite0", (84, 84, 3))
     assert net.width == 1280
     images = np.random.default_rng(0).integers(0, 256, (2, 84, 84, 3), dtype=np.uint8)
