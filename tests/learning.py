@@ -39,10 +39,13 @@ def decide(effect: Estimate, above: float | None = None, below: float | None = N
 def prepare() -> None:
     """Give every training the seed of the environment and, if asked, round otherwise: two threads, channels last."""
     from handful.methods.schedule import Schedule
+    from handful.methods.zero_shot.base import ZeroShotMethod
 
     if SEED:
         defaults: dict[str, Any] = Schedule.__init__.__kwdefaults__
         defaults["seed"] = SEED
+        # Methods derived from it later take their default from its field.
+        ZeroShotMethod.__dataclass_fields__["seed"].default = SEED
     torch.set_num_threads(2 if PERTURBED else 1)
     if PERTURBED:
         forward = torch.nn.Conv2d.forward
