@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from handful.metrics.base import Estimate
+
+if TYPE_CHECKING:
+    from handful.runs import Run
 
 SEED = int(os.environ.get("HANDFUL_TEST_SEED", "0"))
 PERTURBED = os.environ.get("HANDFUL_TEST_PERTURB", "") == "1"
@@ -34,6 +37,15 @@ def decide(effect: Estimate, above: float | None = None, below: float | None = N
             file.write(json.dumps({**row, "margin": margin}) + "\n")
     side = "above" if above is not None else "below"
     assert margin > 1, f"{what or 'effect'} {effect.value:.4f} ± {half:.4f} is not clearly {side} {threshold}"
+
+
+def over_images(run: Run, column: str) -> Estimate:
+    """A share of images, one row per class, with the binomial interval of its images: the classes are given here."""
+    seen = {"seen1": 1, "unseen1": 0}.get(column)
+    frame = run.frame if seen is None else run.frame.filter(run.frame["seen"] == seen)
+    p, n = run.estimate(column).value, int(frame["queries"].sum())
+    half = 1.96 * (p * (1 - p) / n) ** 0.5
+    return Estimate(p, p - half, p + half, "images", n)
 
 
 def prepare() -> None:

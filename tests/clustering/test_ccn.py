@@ -74,7 +74,7 @@ def test_vggs_has_the_published_shape():
 def similar():
     """A trained similarity network, and tasks of classes that it has not seen."""
     c = blobs(n_classes=100, each=24, noise=30.0)
-    options = {"net": "conv4:filters=16", "hidden": 2.0, "passes": 40, "decay_at": 28, "crop": False, "rate": 3e-3}
+    options = {"net": "conv4:filters=16", "hidden": 2.0, "passes": 60, "decay_at": 40, "crop": False, "rate": 3e-3}
     schedule = {"schedule.steps": 300, "schedule.milestones": (), "schedule.augment": (), "schedule.rate": 3e-3}
     return make("ccn", **options, **schedule).meta_fit(NWay(c.train, 10, 4, 2)), NWay(c.test, 3, 12, 4)
 
@@ -94,7 +94,7 @@ def test_it_clusters_new_classes(similar, loss):
     learner, rule = similar
     learner.method = learner.method.with_options(loss=loss)
     hidden = Clustering(of=rule)
-    decide(hf.evaluate(learner, hidden, n=16).estimate("clustering"), above=0.5)
+    decide(hf.evaluate(learner, hidden, n=24).estimate("clustering"), above=0.5)
     task = hidden.read(hidden.draw(0, 0))
     a, b = learner.fit(task.support), learner.fit(task.support)
     np.testing.assert_array_equal(a.predict(task.query), b.predict(task.query))

@@ -159,7 +159,7 @@ def test_the_center_loss_draws_classes_together(patches):
     def spread(center: float) -> np.ndarray:
         learner = make("centroid", center=center, **{"schedule.steps": 25}).meta_fit(train)
         shares = []
-        for e in test.draw_block(0, 0, 20):
+        for e in test.draw_block(0, 0, 100):
             z = learner.embed(test.part.collection.read(e.support)).numpy()
             means = np.stack([z[e.support_labels == c].mean(0) for c in range(5)])
             shares.append(((z - means[e.support_labels]) ** 2).sum() / ((z - z.mean(0)) ** 2).sum())

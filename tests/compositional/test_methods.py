@@ -410,7 +410,7 @@ def test_unseen_pairs_are_recognised_on_separable_features():
         ("symnet", {"rep": 16, "hidden": 16}),
     ):
         learner = make(name, net="pixels", **options).untrained((12,))
-        run = evaluate(learner, rule, n=8)
+        run = evaluate(learner, rule, n=24)
         column, least = ("p1_unseen", 0.6) if name == "symnet" else ("unseen", 2 / 16)
         decide(run.estimate(column), above=least, what=name)
 

@@ -21,11 +21,20 @@ from zoo_learns import METHODS, gain
 DEAR = ("lp-ft-fb", "fo-maml", "anil", "putm", "tsa", "tsa+deta", "maml+ifsl", "mtl+ifsl", "sib+ifsl")
 # Methods whose gain on glyphs of many colours, learnt this briefly, is too near to none.
 EASIER = ("contrastive", "covamnet", "neg-cosine", "baseline++", "anil")
+# Nine seconds of processor time and more, training and answering: left to make test-all.
+SLOW = ("lp-ft-fb", "fo-maml", "putm", "tsa", "tsa+deta", "tpn", "tpn+lrp")
 FAMILIES = ("metric", "finetuning", "gradient", "crossdomain", "causal", "selfsupervised")
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize("name", [name for name, options in METHODS.items() if not options.get("slow")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name, options in METHODS.items()
+        if not options.get("slow")
+    ],
+)
 def test_trained_beats_untrained_on_the_world(name):
     tasks = 60 if name in DEAR else 200
     decide(gain(name, tasks, seed=learning.SEED, easier=name in EASIER).difference, above=0)
