@@ -411,7 +411,7 @@ def test_unseen_pairs_are_recognised_on_separable_features():
     ):
         learner = make(name, net="pixels", **options).untrained((12,))
         run = evaluate(learner, rule, n=24)
-        column, least = ("p1_unseen", 0.6) if name == "symnet" else ("unseen", 2 / 16)
+        column, least = ("p1_unseen", 0.6) if name == "symnet" else ("unseen", 1 / 16)
         decide(run.estimate(column), above=least, what=name)
 
 
