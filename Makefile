@@ -1,4 +1,4 @@
-# Two commands: `make demo` and `make test`. Each makes its own virtual environment once and reuses it.
+# `make demo`, `make test` (minutes) and `make test-all` (the slow rest too). Each makes its own virtual environment once and reuses it.
 SHELL := /bin/bash
 PIP_ARGS ?=
 DEMO_VENV := .venv-demo
@@ -10,13 +10,16 @@ export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test test-all lint docs clean
 
 demo: $(DEMO_VENV)/ready
 	$(DEMO_VENV)/bin/handful demo --out demo
 
 test: $(TEST_VENV)/ready
-	$(TEST_VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(TEST_VENV)/bin/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile --durations=10 $(PYTEST_ARGS)
+
+test-all: $(TEST_VENV)/ready
+	$(TEST_VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 $(PYTEST_ARGS)
 
 lint: $(TEST_VENV)/ready
 	$(TEST_VENV)/bin/ruff check src tests benchmarks

@@ -155,12 +155,15 @@ class Gain:
     seconds: float
 
 
-def gain(name: str, tasks: int = 100, times: float = 1.0, seed: int = 0, number: int = 3) -> Gain:
-    """Train a method briefly and ask it, and itself untrained, the same tasks of classes that training did not see."""
+def gain(name: str, tasks: int = 100, times: float = 1.0, seed: int = 0, number: int = 3, easier: bool = False) -> Gain:
+    """Train a method briefly and ask it, and itself untrained, the same tasks of classes that training did not see.
+
+    ``easier`` draws all glyphs in one colour, whatever the method's options say.
+    """
     options = dict(METHODS[name])
     ways, shots = options.get("ways", 5), options.pop("shots", 5)
     options.pop("slow", None)
-    world = small_world(options.pop("size", 16), options.pop("styles", 1), options.pop("ink", False), number)
+    world = small_world(options.pop("size", 16), options.pop("styles", 1), options.pop("ink", False) or easier, number)
     for stage in ("schedule", "pretrain"):
         if stage in options:
             options[stage] = {**options[stage], "steps": round(times * options[stage]["steps"]), "seed": seed}

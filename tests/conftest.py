@@ -1,4 +1,4 @@
-"""Fixtures: real data if it is there, small collections, one thread."""
+"""Fixtures: real data if it is there, small collections, one thread; what was not tried, in one line."""
 
 from __future__ import annotations
 
@@ -8,22 +8,31 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
-import torch
+
+import around
+import learning
+
+# Before any module makes a schedule of its own or looks for a program.
+learning.prepare()
+around.hide()
 
 from handful.data.collection import Collection
 from patterns import blobs
 
-torch.set_num_threads(1)
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was skipped, in one line."""
+    skipped = [r.longrepr[2] for r in terminalreporter.stats.get("skipped", ()) if isinstance(r.longrepr, tuple)]
+    if line := around.not_tried(skipped):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real data beside the project."""
-    if not SHARED.is_dir():
-        pytest.skip("the real data (../shared/data) are not beside the project")
-    return SHARED
+    if (folder := around.shared_data()) is None:
+        pytest.skip("needs shared data: ../shared/data is not beside the project")
+    return folder
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -19,6 +19,7 @@ from handful.nets.features import embed_images
 from handful.options import build
 from handful.runs import evaluate
 from handful.tasks import NWay
+from learning import decide
 
 SHORT = {"schedule": {"steps": 30, "rate": 3e-3, "batch": 32}}
 
@@ -27,6 +28,7 @@ def rules():
     return NWay(small().train, 4, 2, 4), NWay(small().test, 4, 1, 5)
 
 
+@pytest.mark.learning
 @pytest.mark.parametrize("name", ["protonet", "matchingnet", "baseline", "baseline++", "maml", "fo-maml"])
 def test_a_trained_learner_beats_itself_untrained_on_the_same_tasks(name):
     from patterns import blobs
@@ -40,8 +42,7 @@ def test_a_trained_learner_beats_itself_untrained_on_the_same_tasks(name):
     n = 40 if "maml" in name else 120
     before = evaluate(method.untrained(hard.card.shape, train.n_classes), test, n=n)
     after = evaluate(method.meta_fit(train), test, n=n)
-    difference = after.compare(before).difference
-    assert difference.low > 0, f"{name}: {before.estimate()} untrained, {after.estimate()} trained"
+    decide(after.compare(before).difference, above=0)
 
 
 @pytest.mark.parametrize("name", ["protonet", "baseline", "fo-maml"])
@@ -232,7 +233,7 @@ def test_an_embedding_does_not_depend_on_its_neighbours_to_the_bit(spec):
 
 
 def test_pretrained_features_know_photographs(shared):
-    pytest.importorskip("efficientnet_lite_pytorch", reason="the extra 'pretrained' is not installed")
+    pytest.importorskip("efficientnet_lite_pytorch", reason="needs handful[pretrained]")
     net = build_net("lite0", (84, 84, 3))
     assert net.width == 1280
     images = np.random.default_rng(0).integers(0, 256, (2, 84, 84, 3), dtype=np.uint8)

@@ -197,7 +197,7 @@ def test_imagenet_by_wordnet(shared):
     try:
         tree = wordnet()
     except Missing as error:
-        pytest.skip(str(error))
+        pytest.skip(f"needs WordNet: {error}")
     ids = sorted((shared / "imagenet-splits" / "train.txt").read_text().split())
     part = sized([2] * len(ids), ids=ids).whole
     rule = MetaDataset(part, tree="wordnet")

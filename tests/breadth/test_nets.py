@@ -92,7 +92,7 @@ def shaken(net: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
 
 @pytest.mark.parametrize("name", list(DEPTHS))
 def test_resnets_answer_as_transformers_does_with_the_same_weights(name):
-    transformers = pytest.importorskip("transformers")
+    transformers = pytest.importorskip("transformers", reason="needs handful[clip]")
     wide = name == "resnet50"
     config = transformers.ResNetConfig(
         embedding_size=64,

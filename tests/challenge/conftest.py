@@ -16,7 +16,7 @@ from handful.challenge.plan import Clock, HiddenTask, Plan, Result, Times
 from handful.challenge.sandbox import Limits, Session
 from handful.challenge.walls import detect, missing_reason
 
-needs_walls = pytest.mark.skipif(missing_reason() is not None, reason=f"containment tests need it: {missing_reason()}")
+needs_walls = pytest.mark.skipif(missing_reason() is not None, reason=f"needs bubblewrap: {missing_reason()}")
 
 HEAD = """
 import os, sys, time, torch, numpy as np

@@ -738,7 +738,7 @@ def test_a_memorising_submission_gains_nothing_and_gains_much_without_isolation(
     assert free.mean() > without.mean() + 3 * spread, (free.mean(), without.mean(), spread)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="already runs without root")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: everything runs without it")
 def test_the_same_attacks_are_contained_without_root(tmp_path):
     """The user-namespace form, as the user nobody, with an interpreter that this user can read."""
     site = Path(np.__file__).resolve().parents[1]
@@ -749,7 +749,7 @@ def test_the_same_attacks_are_contained_without_root(tmp_path):
     look = [*nobody, "-c", "import torch, numpy, pytest; from handful.challenge.walls import detect; print(detect())"]
     seen = subprocess.run(look, env=environment, capture_output=True, text=True, cwd="/")
     if seen.stdout.strip() != "userns":
-        pytest.skip(f"no interpreter for the user nobody here: {seen.stderr.strip()[-200:]}")
+        pytest.skip(f"needs an interpreter for the user nobody: {seen.stderr.strip()[-200:]}")
     base = tempfile.mkdtemp(prefix="handful-nobody-")
     os.chmod(base, 0o777)
     chosen = "quiet or remembered or fork_bomb_stays or many_processes or stopping or two_reports or pickle"

@@ -12,13 +12,13 @@ import time
 import numpy as np
 import pytest
 
+from around import program
+
 pytest.importorskip("fastapi", reason="needs handful[serve]")
 from .test_service import PASSWORD, Site, archive, enter, root, token  # noqa: F401
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium here; the pages are tested without a browser only"
-)
+CHROMIUM = program("chromium") or program("chromium-browser") or program("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: pages are tested without a browser only")
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from around import program
+
 pytest.importorskip("sqlalchemy", reason="needs handful[serve]")
 from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
@@ -139,16 +141,15 @@ class Postgres:
         self.call(find("pg_ctl"), "-D", str(self.place / "data"), "-l", log, "-o", options, "-w", *more, verb)
 
 
-def find(program: str) -> str:
-    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"))
-    return str(places[-1]) if places else shutil.which(program) or ""
+def find(name: str) -> str:
+    return program(name) or ""
 
 
 @pytest.fixture
 def postgres():
     pytest.importorskip("psycopg", reason="needs handful[serve]")
     if not find("initdb"):
-        pytest.skip("PostgreSQL is not installed; the queue is tested on SQLite only")
+        pytest.skip("needs PostgreSQL: the queue is tested on SQLite only")
     server = Postgres()
     server.control("start")
     yield server

@@ -23,16 +23,18 @@ from handful.methods.metric.nearest_centroid import NearestCentroid
 from handful.tasks import NWay
 from handful.tasks.bits import Bits, vectors
 from handful.tasks.clustering import Clustering
+from learning import decide
 from patterns import blobs
 
 
+@pytest.mark.learning
 def test_a_fixed_factor_needs_no_labels_and_a_changing_one_does():
     c = vectors(11, 600)
     options = {"net": "mlp:hidden=0,out=8", "steps": 200, "tasks": 4, "rate": 0.02, "n": 300}
     fixed = trained_consistency(Bits(c.train, dimension=0), Bits(c.test, dimension=0), **options)
     changing = trained_consistency(Bits(c.train), Bits(c.test), **options)
-    assert fixed.value.value > 0.97
-    assert changing.value.value < 0.9 and changing.value.high < fixed.value.low
+    decide(fixed.value, above=0.93, what="fixed")
+    decide(changing.value, below=0.93, what="changing")
 
 
 def test_the_interval_is_paired_and_the_papers_is_beside(patches):
@@ -51,10 +53,12 @@ def test_the_interval_is_paired_and_the_papers_is_beside(patches):
         )
 
 
+@pytest.mark.learning
 def test_the_quick_form_tells_clear_classes_from_noise():
     clear, noisy = blobs(n_classes=20, each=20, noise=20.0), blobs(n_classes=20, each=20, noise=2000.0)
     a, b = (frozen_consistency(usual_tasks(c.test), n=100) for c in (clear, noisy))
-    assert a.value.value > 0.95 and b.unsupervised.value < 0.7
+    decide(a.value, above=0.9, what="clear")
+    decide(b.unsupervised, below=0.7, what="noisy")
 
 
 def test_both_diagnoses_answer_in_the_form_of_the_audit():

@@ -10,9 +10,11 @@ import handful as hf
 from handful.errors import BadInput, Mismatch
 from handful.methods import make
 from handful.methods.clustering.pairs import PairNet, kcl, mcl
+from handful.metrics.base import mean_interval
 from handful.nets import build
 from handful.tasks import NWay, Support
 from handful.tasks.clustering import Clustering
+from learning import decide
 from patterns import blobs
 
 
@@ -71,23 +73,28 @@ def test_vggs_has_the_published_shape():
 @pytest.fixture(scope="module")
 def similar():
     """A trained similarity network, and tasks of classes that it has not seen."""
-    c = blobs(n_classes=40, each=24)
+    c = blobs(n_classes=100, each=24, noise=30.0)
     options = {"net": "conv4:filters=16", "hidden": 2.0, "passes": 60, "decay_at": 40, "crop": False, "rate": 3e-3}
     schedule = {"schedule.steps": 300, "schedule.milestones": (), "schedule.augment": (), "schedule.rate": 3e-3}
     return make("ccn", **options, **schedule).meta_fit(NWay(c.train, 10, 4, 2)), NWay(c.test, 3, 12, 4)
 
 
+@pytest.mark.learning
 def test_it_learns_who_is_alike_among_new_classes(similar):
+    """F1 of pairs: an answer of "all alike" has 0.5 among three classes."""
     learner, rule = similar
-    assert learner.method.selection_score(learner, rule, hf.Schedule(validate_tasks=10)) > 0.65
+    score = lambda seed: learner.method.selection_score(learner, rule, hf.Schedule(validate_tasks=1, seed=seed))  # noqa: E731
+    decide(mean_interval(np.asarray([score(seed) for seed in range(20)])), above=0.55)
 
 
-@pytest.mark.parametrize("loss, least", [("kcl", 0.6), ("mcl", 0.85)])
-def test_it_clusters_new_classes(similar, loss, least):
+@pytest.mark.learning
+@pytest.mark.parametrize("loss", ["kcl", "mcl"])
+def test_it_clusters_new_classes(similar, loss):
+    """Clusters drawn at random agree with three classes of twelve on less than half of the images."""
     learner, rule = similar
     learner.method = learner.method.with_options(loss=loss)
     hidden = Clustering(of=rule)
-    assert hf.evaluate(learner, hidden, n=4).estimate("clustering").value > least
+    decide(hf.evaluate(learner, hidden, n=24).estimate("clustering"), above=0.5)
     task = hidden.read(hidden.draw(0, 0))
     a, b = learner.fit(task.support), learner.fit(task.support)
     np.testing.assert_array_equal(a.predict(task.query), b.predict(task.query))

@@ -122,7 +122,7 @@ def test_a_really_full_disk(tree, tmp_path, kilobytes):
     root, small = tree(class_files(classes=4, each=60)), tmp_path / "small"
     small.mkdir()
     if not shutil.which("unshare"):
-        pytest.skip("unshare is not installed")
+        pytest.skip("needs unshare")
     script = (
         f"mount -t tmpfs -o size={kilobytes}k tmpfs '{small}' || exit 77; "
         f"'{sys.executable}' -c '{MAIN}' data pack '{root}' '{small}/out' --size 28; code=$?; ls -A '{small}'; exit $code"
@@ -132,7 +132,7 @@ def test_a_really_full_disk(tree, tmp_path, kilobytes):
         ["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, env=environment, timeout=600
     )
     if done.returncode == 77 or "unshare" in done.stderr:
-        pytest.skip("no right to mount a small disk here")
+        pytest.skip("needs the right to mount a small disk")
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.count("\n") == 1 and "is full" in done.stderr
 

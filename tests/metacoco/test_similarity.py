@@ -19,7 +19,7 @@ from handful.data.collection import Card, Collection, as_table
 from handful.errors import BadInput, Infeasible, Missing
 from handful.nets.clip import Clip
 
-transformers = pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers", reason="needs handful[clip]")
 
 
 @pytest.fixture(scope="module")

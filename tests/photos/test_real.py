@@ -20,7 +20,7 @@ CLASSES, EACH = 12, 16
 @pytest.fixture(scope="module")
 def album(shared):
     """Twelve classes of two data sets: names, photos' bytes, unit vectors of EfficientNet-Lite0 at 96 pixels."""
-    pytest.importorskip("efficientnet_lite_pytorch")
+    pytest.importorskip("efficientnet_lite_pytorch", reason="needs handful[pretrained]")
     out = {}
     for name in ("CALTECH", "CIFAR"):
         with zipfile.ZipFile(shared / "album" / f"{name}.zip") as archive:

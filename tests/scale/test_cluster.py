@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+pytest.importorskip("ray", reason="needs handful[ray]")
 
 from handful.errors import BadInput, HandfulError
 from handful.methods import make

@@ -44,7 +44,7 @@ def facts_of(collection: Path, method: str, out: Path, *more: str) -> dict:
 
 def test_two_million_images_are_not_loaded(tmp_path):
     if os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize < 4 << 30:
-        pytest.skip("the disk has less than 4 GB left")
+        pytest.skip("needs 4 GB of free disk")
     large = sparse(tmp_path / "large", 2_000_000, 2000)
     small = sparse(tmp_path / "small", 20_000, 2000)
     assert (large / "images.npy").stat().st_size > 1.5e9 > 100 * (large / "images.npy").stat().st_blocks * 512
@@ -77,5 +77,5 @@ def test_freed_memory_is_kept_for_the_next_batch_unless_told_otherwise():
         assert done.returncode == 0, done.stderr
         found.append(int(done.stdout))
     if not sys.platform.startswith("linux"):
-        pytest.skip("only glibc is told to keep memory")
+        pytest.skip("needs glibc: only it is told to keep memory")
     assert found[1] < found[0] / 4, found

@@ -74,7 +74,9 @@ def test_every_number_is_told_and_none_is_changed(tmp_path):
 
 
 def test_events_read_back_as_the_log(tmp_path):
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="needs handful[track]"
+    )
     with track("tensorboard", folder=tmp_path / "events"):
         trained(tmp_path / "keep")
     events = accumulator.EventAccumulator(str(tmp_path / "events"))
@@ -259,7 +261,7 @@ def test_mlflow_gets_its_documented_calls(tmp_path, monkeypatch):
 
 
 def test_the_real_mlflow_keeps_the_numbers(tmp_path, monkeypatch):
-    mlflow = pytest.importorskip("mlflow")
+    mlflow = pytest.importorskip("mlflow", reason="needs handful[mlflow]")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
     with track("mlflow:experiment=e", folder=tmp_path, name="first"):
@@ -272,7 +274,7 @@ def test_the_real_mlflow_keeps_the_numbers(tmp_path, monkeypatch):
 
 
 def test_the_real_weights_and_biases_keeps_the_numbers_offline(tmp_path, monkeypatch):
-    pytest.importorskip("wandb")
+    pytest.importorskip("wandb", reason="needs handful[wandb]")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     with track("wandb", folder=tmp_path / "w", name="first"):

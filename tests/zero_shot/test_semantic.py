@@ -72,7 +72,7 @@ def test_counts_are_read_and_wrong_rows_named(tmp_path: Path) -> None:
 
 
 def test_wordfreq_orders_common_before_rare_words() -> None:
-    pytest.importorskip("wordfreq")
+    pytest.importorskip("wordfreq", reason="needs handful[words]")
     frequency = Frequency.wordfreq()
     dog, rare = frequency.of(["dog", "aegypiidae"])
     assert dog > 4 and rare < 2.7 and frequency.common(np.array([dog, rare])).tolist() == [True, False]

@@ -22,6 +22,7 @@ from handful.methods.zero_shot.sgcn import SGCN
 from handful.methods.zero_shot.sync import SYNC
 from handful.runs.evaluate import evaluate
 from handful.tasks.zero_shot import GeneralisedZeroShot, ZeroShot
+from learning import decide, over_images
 
 from .planted import planted
 
@@ -67,6 +68,7 @@ def test_an_option_that_was_set_is_kept(bench) -> None:
     assert (learner.method.epochs, learner.method.weight_decay) == (3, 0.1)
 
 
+@pytest.mark.learning
 @pytest.mark.parametrize(
     "method",
     [
@@ -82,7 +84,7 @@ def test_an_option_that_was_set_is_kept(bench) -> None:
 def test_published_variants_name_planted_compositions(method, bench, tmp_path) -> None:
     learner = method.meta_fit(bench["train"])
     run = evaluate(learner, bench["test"], bench["test"].size)
-    assert run.estimate("top1").value > 0.3
+    decide(over_images(run, "top1"), above=0.15)
     learner.save(tmp_path / "m")
     again = evaluate(load(tmp_path / "m"), bench["test"], bench["test"].size)
     assert again.frame.equals(run.frame)

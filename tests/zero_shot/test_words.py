@@ -86,11 +86,8 @@ def test_descriptions_refuse_gaps_repeats_and_nan() -> None:
         Descriptions(("a", "b"), np.array([[0, 1], [np.nan, 0]], dtype=np.float32))
 
 
-def test_glove_puts_dog_nearer_to_cat_than_to_car() -> None:
-    file = Path(__file__).resolve().parents[2] / "../shared/data/words/glove.6B.100d.nouns.txt.gz"
-    if not file.is_file():
-        pytest.skip("needs the real data beside the project: words")
-    words = WordVectors.open(file)
+def test_glove_puts_dog_nearer_to_cat_than_to_car(shared: Path) -> None:
+    words = WordVectors.open(shared / "words" / "glove.6B.100d.nouns.txt.gz")
     assert (len(words), words.dim) == (46_850, 100)
     v = words.of(["dog", "cat", "car"])
     v /= np.linalg.norm(v, axis=1, keepdims=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import resource
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +67,13 @@ class Scored:
 
 
 def peak_memory_mb() -> float:
-    """The most memory this process has held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """The most memory this process has held; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return 0.0
+    # Linux counts kilobytes, macOS bytes.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1024)
 
 
 def score_chunk(job: Job, chunk: int) -> Scored:
