@@ -300,6 +300,32 @@ def test_nothing_is_remembered_from_task_to_task(arena):
     assert [line for line in result.test_log.splitlines() if line.startswith("seen")] == ["seen=[]"] * 3
 
 
+SOCKETS = """
+import array, socket
+
+def names_left():
+    return sorted(line.split()[-1] for line in open("/proc/net/unix") if "memory-" in line)
+
+def leave_names(data):
+    one, two = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    one.bind("\\\\0memory-one-" + data)
+    two.bind("\\\\0memory-two-" + data)
+    one.connect("\\\\0memory-two-" + data)
+    two.connect("\\\\0memory-one-" + data)
+    # Each is queued inside the other: nothing holds them but themselves.
+    for sender in (one, two):
+        rights = array.array("i", [one.fileno(), two.fileno()])
+        sender.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+"""
+
+
+def test_sockets_queued_inside_each_other_do_not_reach_the_next_task(arena):
+    fit = "print('left=%r' % names_left()); leave_names('data'); return _old_fit(self, support_set)"
+    result, failure = arena.attempt(source(top=SOCKETS, fit=fit), repeat=4)
+    assert failure is None, failure
+    assert [line for line in result.test_log.splitlines() if line.startswith("left")] == ["left=[]"] * 4
+
+
 def test_nothing_is_left_running_after_a_job(arena):
     before = alive(arena)
     _, failure = arena.attempt(source(top=REMEMBER, fit="leave(); return _old_fit(self, support_set)"))

@@ -11,7 +11,7 @@ from typing import Any
 
 KEPT = "/opt/handful/kept"
 NEW_PIDS = 0x20000000
-_NEW_MOUNTS, _NEW_IPC = 0x00020000, 0x08000000
+_NEW_MOUNTS, _NEW_IPC, _NEW_NET = 0x00020000, 0x08000000, 0x40000000
 _PRIVATE, _RECURSIVE, _BIND, _NOSUID, _NODEV, _NOEXEC = 1 << 18, 1 << 14, 1 << 12, 2, 4, 8
 _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _SET_DUMPABLE, _AMBIENT, _AMBIENT_CLEAR = 24, 38, 4, 47, 4
 
@@ -30,11 +30,14 @@ def mount(kind: bytes, place: bytes, flags: int, options: bytes | None) -> None:
 
 
 def private_namespaces(limits: dict[str, int], kept: list[str]) -> None:
-    """Fresh /tmp, /dev/shm, /proc and IPC for this job alone; they end with it.
+    """Fresh /tmp, /dev/shm, /proc, IPC and network for this job alone; they end with it.
+
+    Local sockets that are queued inside each other outlive the process that made them, and their names can be read by
+    whoever shares the network namespace.
 
     ``kept`` are folders of the interpreter that lie below them: they are bound again, read-only as they were.
     """
-    call("unshare", _NEW_MOUNTS | _NEW_IPC)
+    call("unshare", _NEW_MOUNTS | _NEW_IPC | _NEW_NET)
     call("mount", b"none", b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None)
     size = f"size={limits['tmp_bytes']},nr_inodes={limits['inodes']},mode=1777".encode()
     shared = f"size={limits['shm_bytes']},nr_inodes={limits['inodes']},mode=1777".encode()
