@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from handful.challenge.evaluate import ArraySource, disguise, interleave
 from handful.challenge.failures import Failure, clean_text, tell
 from handful.challenge.plan import Plan
 from handful.challenge.protocol import BadFrame, Frame, Kind, Stage, Status, check_answer
+from handful.challenge.sandbox import Session
 from handful.errors import BadInput, Missing
 
 from .conftest import SMALL, needs_walls, source
@@ -158,6 +160,9 @@ def test_a_helper_may_have_the_name_of_one_of_our_files(run):
     [
         ("{", "not JSON"),
         ("[]", "object"),
+        ("[" * 100_000, "nested"),
+        ('{"train_config": ' * 100_000, "nested"),
+        (None, "no file"),
         ('{"train_data_format": "stream"}', "task or batch"),
         ('{"batch_size": 0}', "batch_size"),
         ('{"validation_datasets": 10}', "validation_datasets"),
@@ -168,8 +173,10 @@ def test_a_helper_may_have_the_name_of_one_of_our_files(run):
         ('{"train_config": {"k": 15, "query_images_per_class": 20}}', "fewer than"),
     ],
 )
-def test_a_bad_config_is_named(run, config, word):
-    failure = run(source(), {"config.json": config}).failure
+def test_a_bad_config_is_named(run, tmp_path, config, word):
+    if config is None:
+        (tmp_path / "submission" / "config.json").mkdir(parents=True)
+    failure = run(source(), {} if config is None else {"config.json": config}).failure
     assert failure.code == "BAD_CONFIG" and word in failure.message
 
 
@@ -287,6 +294,30 @@ def test_what_a_participant_is_told_depends_on_the_phase():
     assert (final["code"], final["error"], final["message"], final["log"]) == ("FIT_ERROR", "ValueError", "", "")
     leak = Failure("FIT_ERROR", "fit", "", "Labels_0110100111", "")
     assert tell(leak, "code")["error"] == "", "a home-made error's name could carry what it saw"
+
+
+def test_no_log_and_no_choice_of_words_go_with_a_failure_of_the_platform():
+    failure = Failure("PLATFORM", "start", "the sandbox did not start: mount", "OSError", "a line of the log")
+    for policy in ("full", "tail", "code"):
+        told = tell(failure, policy)
+        assert told["log"] == "" and told["error"] == "" and told["code"] == "PLATFORM"
+    assert tell(failure, "full")["message"] and not tell(failure, "tail")["message"]
+
+
+@needs_walls
+def test_a_job_that_cannot_be_confined_is_the_platforms_failure_and_is_not_run(run, monkeypatch, tmp_path):
+    """One of the limits is impossible; the reason is told before the submission is imported."""
+    marker = "print('imported', flush=True)\n"
+    usual = Session.run
+
+    def broken(session, kind, seed, **paths):
+        session.limits = replace(session.limits, processes=-5)
+        return usual(session, kind, seed, **paths)
+
+    monkeypatch.setattr(Session, "run", broken)
+    result = run(marker + source())
+    assert result.failure.code == "PLATFORM" and "confine" in result.failure.message
+    assert "imported" not in result.train_log + result.failure.log
 
 
 @needs_walls

@@ -125,6 +125,7 @@ class Worker:
             if lost.is_set() or self.stopping.is_set():
                 raise LeaseLost
 
+        began = time.monotonic()
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()
         try:
@@ -144,6 +145,7 @@ class Worker:
                 "code": "PLATFORM",
                 "told": told,
                 "full_log": f"{type(error).__name__}: {error}",
+                "seconds": time.monotonic() - began,
             }
         finally:
             ended.set()
