@@ -19,6 +19,7 @@ from handful.challenge.evaluate import ArraySource, evaluate
 from handful.challenge.job import descendants, resident
 from handful.challenge.plan import Plan
 
+from .attacks import QUIET, SETUP, page
 from .conftest import QUICK, SMALL, Arena, blobs, needs_walls, source
 
 pytestmark = needs_walls
@@ -145,10 +146,13 @@ def attack(secret, port, abstract, evaluator):
     def _(): open("/proc/sysrq-trigger", "w").write("h"); return True
     @probe("training data")
     def _(): return os.path.exists("/train") and os.listdir("/train") if not ALLOW_TRAIN else False
+    for name, code in QUIET:
+        probe(name)(lambda code=code: eval(code, globals()))
     print()
     for name, value in found.items():
         print(f"{name}={value}")
 """
+PROBE += SETUP + f"\nQUIET = {[(name, code) for name, _, code in QUIET]!r}\n"
 
 
 @pytest.fixture(scope="module")
@@ -179,8 +183,14 @@ def probed(arena: Arena, tmp_path_factory):
 def test_every_quiet_attack_is_contained(probed):
     _, failure, found = probed
     assert failure is None, failure
-    assert len(found) >= 38
+    assert len(found) >= 38 + len(QUIET)
     assert {name: value for name, value in found.items() if not value.startswith("contained")} == {}
+
+
+def test_the_table_of_attacks_is_up_to_date_and_long():
+    written = (Path(__file__).resolve().parents[2] / "docs/settings/challenge-walls.md").read_text()
+    assert written == page(), "make it anew: python -m tests.challenge.attacks > docs/settings/challenge-walls.md"
+    assert sum(line.startswith("| ") for line in written.splitlines()) - 1 >= 140
 
 
 def test_the_probes_do_find_what_is_there_without_walls(run, tmp_path):
@@ -188,6 +198,9 @@ def test_the_probes_do_find_what_is_there_without_walls(run, tmp_path):
     secret = tmp_path / "labels.csv"
     secret.write_text("the truth")
     names = ["labels on disk", "home folders", "tcp", "udp", "other processes", "evaluator's proc", "write submission"]
+    names += ["page cache: preadv2 with RWF_NOWAIT", "flock on a shared file", "record lock on a shared file"]
+    names += ["inotify on shared folders", "uncounted memory: shared anonymous mapping", "larger send buffer"]
+    names += ["uncounted memory: memfd_create", "other CPUs", "not first in line for the kernel's killer", "IPv6"]
     with socket.create_server(("127.0.0.1", 0)) as tcp:
         call = f"attack({str(secret)!r}, {tcp.getsockname()[1]}, 'none', {os.getpid()})"
         top = f"ALLOW_TRAIN = True\nONLY = {names!r}\n{PROBE}"
@@ -393,16 +406,54 @@ def test_a_memory_bomb_in_many_processes_is_oom(arena):
     assert (failure.code, failure.phase) == ("OOM", "fit") and "together" in failure.message
 
 
-def test_a_memory_bomb_in_shared_pages_is_oom(arena):
-    text = source(
-        fit="""
-        import mmap
-        m = mmap.mmap(-1, 3 << 30)
-        for i in range(0, 3 << 30, 4096): m[i] = 1
-        """
+HOGS = {
+    "first thread ended": """
+        import ctypes, threading
+        for _ in range(8):
+            if os.fork() == 0:
+                def hold():
+                    x = np.ones(20 * 10**6); time.sleep(60)
+                threading.Thread(target=hold).start()
+                time.sleep(0.2)
+                ctypes.CDLL(None).syscall(60, 0)
+        time.sleep(60)
+        """,
+    "socket buffers": """
+        import socket
+        for _ in range(22):
+            if os.fork() == 0:
+                kept = []
+                while len(kept) < 50:
+                    kept.append(socket.socketpair()); kept[-1][0].setblocking(False); kept[-1][1].setblocking(False)
+                    for each in kept[-1]:
+                        try:
+                            while True: each.send(bytes(1 << 16))
+                        except BlockingIOError: pass
+                time.sleep(60)
+        time.sleep(60)
+        """,
+}
+
+
+@pytest.mark.parametrize("how", sorted(HOGS))
+def test_memory_that_a_count_of_first_threads_misses_is_oom(arena, how):
+    _, failure = arena.attempt(source(fit=HOGS[how]), replace(QUICK, fit=60.0))
+    assert (failure.code, failure.phase) == ("OOM", "fit") and "together" in failure.message
+
+
+def test_page_tables_are_counted():
+    program = (
+        "import mmap, time\n"
+        "kept = [mmap.mmap(-1, 1 << 30, flags=0x4022, prot=1) for _ in range(8)]\n"
+        "for m in kept:\n    m.madvise(15)\n    for i in range(0, 1 << 30, 1 << 21): m[i]\n"
+        "print('ready', flush=True); time.sleep(30)"
     )
-    _, failure = arena.attempt(text)
-    assert failure.code == "OOM"
+    with subprocess.Popen([os.sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        try:
+            assert resident(process.pid, 10**12) > 16 << 20, "four thousand tables of 4 kB"
+        finally:
+            process.kill()
 
 
 def test_forked_processes_that_share_their_pages_are_not_oom(arena):
@@ -893,7 +944,7 @@ def test_the_same_attacks_are_contained_without_root(tmp_path):
         pytest.skip(f"no interpreter for the user nobody here: {seen.stderr.strip()[-200:]}")
     base = tempfile.mkdtemp(prefix="handful-nobody-")
     os.chmod(base, 0o777)
-    chosen = "quiet or remembered or fork_bomb_stays or many_processes or stopping or two_reports or pickle"
+    chosen = "quiet or remembered or queued_inside or platform or first_threads or fork_bomb_stays or many_processes or stopping or two_reports or pickle"
     command = [
         *nobody,
         "-m",

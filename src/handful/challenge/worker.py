@@ -67,6 +67,7 @@ class Worker:
             now=lease.phase,
             words=words,
             pretrained=league.pretrained,
+            packages=league.packages,
             trust=self.trust,
             progress=progress,
         )
