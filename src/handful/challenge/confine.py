@@ -42,9 +42,9 @@ def private_namespaces(limits: dict[str, int], kept: list[str], without: Collect
     call("mount", b"none", b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None)
     size = f"size={limits['tmp_bytes']},nr_inodes={limits['inodes']},mode=1777".encode()
     shared = f"size={limits['shm_bytes']},nr_inodes={limits['inodes']},mode=1777".encode()
-    for place, options in ((b"/tmp", size), (b"/dev/shm", shared)):
-        if place.decode() not in without:
-            mount(b"tmpfs", place, _NOSUID | _NODEV, options)
+    for target, options in ((b"/tmp", size), (b"/dev/shm", shared)):
+        if target.decode() not in without:
+            mount(b"tmpfs", target, _NOSUID | _NODEV, options)
     for place in kept:
         os.makedirs(place, mode=0o755, exist_ok=True)
         call("mount", f"{KEPT}{place}".encode(), place.encode(), None, ctypes.c_ulong(_BIND | _RECURSIVE), None)

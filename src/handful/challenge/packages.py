@@ -26,7 +26,9 @@ def carriers() -> tuple[Path, ...]:
     """What carries weights among all that submitted code could import: whole packages, or single files elsewhere."""
     found: dict[Path, None] = {}
     for root in (*walls.interpreter_roots(), *(place for place in walls.system_folders() if "/python3" in place)):
-        for place, _, names in os.walk(root):
+        for place, folders, names in os.walk(root):
+            # A package's own tests hold arrays, not networks: scipy's would hide scipy.
+            folders[:] = [name for name in folders if name not in ("tests", "__pycache__")]
             for name in names:
                 path = Path(place, name)
                 if path.suffix.lower() in WEIGHTS and path.is_file() and path.stat().st_size > _LARGE:
@@ -74,12 +76,9 @@ def hidden(pretrained: bool, listed: tuple[str, ...] = ()) -> tuple[Path, ...]:
         shown: set[Path] = set()
         sites: set[Path] = set()
         for each in importlib.metadata.distributions():
-            for file in each.files or ():
-                path = Path(str(each.locate_file(file)))
-                top = _top(path) if path.parent.name not in _SITES else path
-                if top.parent.name in _SITES:
-                    sites.add(top.parent)
-                    if _fold(each.metadata["Name"]) in wanted:
-                        shown.add(top)
-        out |= {entry for site in sites for entry in site.iterdir() if entry not in shown}
+            site = Path(str(each.locate_file("")))
+            sites.add(site)
+            if _fold(each.metadata["Name"]) in wanted:
+                shown |= {site / file.parts[0] for file in each.files or () if file.parts[0] != ".."}
+        out |= {entry for site in sites if site.name in _SITES for entry in site.iterdir() if entry not in shown}
     return tuple(sorted(out))
