@@ -14,9 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from handful.challenge import walls
+from handful.challenge.evaluate import ArraySource, evaluate
 from handful.challenge.job import descendants, resident
+from handful.challenge.plan import Plan
 
-from .conftest import QUICK, SMALL, Arena, needs_walls, source
+from .attacks import QUIET, SETUP, page
+from .conftest import QUICK, SMALL, Arena, blobs, needs_walls, source
 
 pytestmark = needs_walls
 
@@ -142,10 +146,13 @@ def attack(secret, port, abstract, evaluator):
     def _(): open("/proc/sysrq-trigger", "w").write("h"); return True
     @probe("training data")
     def _(): return os.path.exists("/train") and os.listdir("/train") if not ALLOW_TRAIN else False
+    for name, code in QUIET:
+        probe(name)(lambda code=code: eval(code, globals()))
     print()
     for name, value in found.items():
         print(f"{name}={value}")
 """
+PROBE += SETUP + f"\nQUIET = {[(name, code) for name, _, code in QUIET]!r}\n"
 
 
 @pytest.fixture(scope="module")
@@ -176,8 +183,14 @@ def probed(arena: Arena, tmp_path_factory):
 def test_every_quiet_attack_is_contained(probed):
     _, failure, found = probed
     assert failure is None, failure
-    assert len(found) >= 38
+    assert len(found) >= 38 + len(QUIET)
     assert {name: value for name, value in found.items() if not value.startswith("contained")} == {}
+
+
+def test_the_table_of_attacks_is_up_to_date_and_long():
+    written = (Path(__file__).resolve().parents[2] / "docs/settings/challenge-walls.md").read_text()
+    assert written == page(), "make it anew: python -m tests.challenge.attacks > docs/settings/challenge-walls.md"
+    assert sum(line.startswith("| ") for line in written.splitlines()) - 1 >= 140
 
 
 def test_the_probes_do_find_what_is_there_without_walls(run, tmp_path):
@@ -185,6 +198,9 @@ def test_the_probes_do_find_what_is_there_without_walls(run, tmp_path):
     secret = tmp_path / "labels.csv"
     secret.write_text("the truth")
     names = ["labels on disk", "home folders", "tcp", "udp", "other processes", "evaluator's proc", "write submission"]
+    names += ["page cache: preadv2 with RWF_NOWAIT", "flock on a shared file", "record lock on a shared file"]
+    names += ["inotify on shared folders", "uncounted memory: shared anonymous mapping", "larger send buffer"]
+    names += ["uncounted memory: memfd_create", "other CPUs", "not first in line for the kernel's killer", "IPv6"]
     with socket.create_server(("127.0.0.1", 0)) as tcp:
         call = f"attack({str(secret)!r}, {tcp.getsockname()[1]}, 'none', {os.getpid()})"
         top = f"ALLOW_TRAIN = True\nONLY = {names!r}\n{PROBE}"
@@ -300,6 +316,32 @@ def test_nothing_is_remembered_from_task_to_task(arena):
     assert [line for line in result.test_log.splitlines() if line.startswith("seen")] == ["seen=[]"] * 3
 
 
+SOCKETS = """
+import array, socket
+
+def names_left():
+    return sorted(line.split()[-1] for line in open("/proc/net/unix") if "memory-" in line)
+
+def leave_names(data):
+    one, two = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    one.bind("\\\\0memory-one-" + data)
+    two.bind("\\\\0memory-two-" + data)
+    one.connect("\\\\0memory-two-" + data)
+    two.connect("\\\\0memory-one-" + data)
+    # Each is queued inside the other: nothing holds them but themselves.
+    for sender in (one, two):
+        rights = array.array("i", [one.fileno(), two.fileno()])
+        sender.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+"""
+
+
+def test_sockets_queued_inside_each_other_do_not_reach_the_next_task(arena):
+    fit = "print('left=%r' % names_left()); leave_names('data'); return _old_fit(self, support_set)"
+    result, failure = arena.attempt(source(top=SOCKETS, fit=fit), repeat=4)
+    assert failure is None, failure
+    assert [line for line in result.test_log.splitlines() if line.startswith("left")] == ["left=[]"] * 4
+
+
 def test_nothing_is_left_running_after_a_job(arena):
     before = alive(arena)
     _, failure = arena.attempt(source(top=REMEMBER, fit="leave(); return _old_fit(self, support_set)"))
@@ -364,16 +406,54 @@ def test_a_memory_bomb_in_many_processes_is_oom(arena):
     assert (failure.code, failure.phase) == ("OOM", "fit") and "together" in failure.message
 
 
-def test_a_memory_bomb_in_shared_pages_is_oom(arena):
-    text = source(
-        fit="""
-        import mmap
-        m = mmap.mmap(-1, 3 << 30)
-        for i in range(0, 3 << 30, 4096): m[i] = 1
-        """
+HOGS = {
+    "first thread ended": """
+        import ctypes, threading
+        for _ in range(8):
+            if os.fork() == 0:
+                def hold():
+                    x = np.ones(20 * 10**6); time.sleep(60)
+                threading.Thread(target=hold).start()
+                time.sleep(0.2)
+                ctypes.CDLL(None).syscall(60, 0)
+        time.sleep(60)
+        """,
+    "socket buffers": """
+        import socket
+        for _ in range(22):
+            if os.fork() == 0:
+                kept = []
+                while len(kept) < 50:
+                    kept.append(socket.socketpair()); kept[-1][0].setblocking(False); kept[-1][1].setblocking(False)
+                    for each in kept[-1]:
+                        try:
+                            while True: each.send(bytes(1 << 16))
+                        except BlockingIOError: pass
+                time.sleep(60)
+        time.sleep(60)
+        """,
+}
+
+
+@pytest.mark.parametrize("how", sorted(HOGS))
+def test_memory_that_a_count_of_first_threads_misses_is_oom(arena, how):
+    _, failure = arena.attempt(source(fit=HOGS[how]), replace(QUICK, fit=60.0))
+    assert (failure.code, failure.phase) == ("OOM", "fit") and "together" in failure.message
+
+
+def test_page_tables_are_counted():
+    program = (
+        "import mmap, time\n"
+        "kept = [mmap.mmap(-1, 1 << 30, flags=0x4022, prot=1) for _ in range(8)]\n"
+        "for m in kept:\n    m.madvise(15)\n    for i in range(0, 1 << 30, 1 << 21): m[i]\n"
+        "print('ready', flush=True); time.sleep(30)"
     )
-    _, failure = arena.attempt(text)
-    assert failure.code == "OOM"
+    with subprocess.Popen([os.sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        try:
+            assert resident(process.pid, 10**12) > 16 << 20, "four thousand tables of 4 kB"
+        finally:
+            process.kill()
 
 
 def test_forked_processes_that_share_their_pages_are_not_oom(arena):
@@ -558,6 +638,9 @@ FORGERIES = {
     "an answer before the question": "os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack() + sys.modules['_handful_protocol'].Frame(5, 0).pack() + bytes(400)); time.sleep(0.3)",
     "two_reports": "os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack()); os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack()); time.sleep(0.3)",
     "an unknown code": "os.write(4, b'hf01' + bytes([4, 200, 0, 0]) + bytes(2040)); time.sleep(0.3)",
+    "the platform's failure": "os.write(4, b'hf01' + bytes([4, 11, 0, 0]) + bytes(2040)); time.sleep(0.3)",
+    "an earlier stage again": "os.write(4, sys.modules['_handful_protocol'].Frame(1, 0).pack()); time.sleep(0.3)",
+    "half a report": "os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack()[:1000] + os.urandom(3000)); time.sleep(0.3)",
     "a stage of training": "os.write(4, sys.modules['_handful_protocol'].Frame(2, 0).pack()); time.sleep(0.3)",
 }
 
@@ -566,6 +649,40 @@ FORGERIES = {
 def test_forged_replies_are_protocol_errors(arena, how):
     _, failure = arena.attempt(source(fit=FORGERIES[how] + "\nreturn _old_fit(self, support_set)"))
     assert failure.code == "PROTOCOL", failure
+
+
+PLATFORM = """
+def forge():
+    # Whatever a child that could not be confined would say, on every descriptor there is, and from its parent's words.
+    for fd in range(3, 64):
+        for said in (b"fail\\0\\0\\0\\0the platform", b"\\0", b"hf01" + bytes([1, 11, 0, 0]) + bytes(2040)):
+            try: os.write(fd, said)
+            except OSError: pass
+    main = sys.modules["__main__"]
+    for word in (b"fail", b"gone", b"done"):
+        for name in dir(main):
+            if isinstance(getattr(main, name), __import__("socket").socket):
+                try: getattr(main, name).send(main.REPORT.pack(word, 0))
+                except OSError: pass
+"""
+
+
+@pytest.mark.parametrize("where", ["top", "load", "fit", "predict"])
+def test_a_submission_cannot_declare_the_platform_at_fault(arena, where):
+    old = {"fit": "return _old_fit(self, support_set)", "predict": "return _old_predict(self, X)"}.get(where, "")
+    if where == "top":
+        text = source(top=PLATFORM + "\nforge()\n")
+    else:
+        text = source(top=PLATFORM, **{where: f"forge()\n{old}"})
+    _, failure = arena.attempt(text)
+    assert failure.code == "PROTOCOL", failure
+    assert arena.attempt(source())[1] is None, "the sandbox still works"
+
+
+def test_training_cannot_declare_the_platform_at_fault(arena):
+    for where in ("meta_fit", "save"):
+        _, _, failure = arena.training(source(top=PLATFORM, **{where: "forge()"}))
+        assert failure.code == "PROTOCOL", failure
 
 
 def test_a_reply_with_more_than_was_asked_is_a_protocol_error(arena):
@@ -603,6 +720,19 @@ def test_a_pickle_in_save_stays_bytes(arena, tmp_path):
     assert not marker.exists() and b"touch" in (saved / "weights.pickle").read_bytes()
 
 
+SWAPPED = """
+# Looks like a file when it is listed, and is something else when it is opened.
+open(path + '/x', 'w').write('x')
+old = os.lstat
+def swap(name, *a, **k):
+    found = old(name, *a, **k)
+    if str(name).endswith('/x'):
+        os.remove(name); os.symlink('/proc/self/status', name)
+    return found
+os.lstat = swap
+"""
+
+
 @pytest.mark.parametrize(
     "save",
     [
@@ -615,6 +745,14 @@ def test_a_pickle_in_save_stays_bytes(arena, tmp_path):
         "f = open(path + '/sparse', 'wb'); f.truncate(20 << 20)",
         "open(path + '/\\x1b[31mred', 'w')",
         "open(path + '/..hidden', 'w')",
+        "open(path + '/name\\n', 'w')",
+        "open(path + '/two\\nlines', 'w')",
+        "os.makedirs(path + '/folder\\n'); open(path + '/folder\\n/x', 'w')",
+        "open(path + '/x', 'w'); os.chmod(path + '/x', 0)",
+        "os.makedirs(path + '/d'); open(path + '/d/x', 'w'); os.chmod(path + '/d', 0)",
+        "open(os.fsencode(path) + b'/\\xff\\xfe', 'w')",
+        "os.makedirs(path + '/' + 'd' * 99 + '/' + 'e' * 99); open(path + '/' + 'd' * 99 + '/' + 'e' * 99 + '/' + 'f' * 99, 'w')",
+        SWAPPED,
     ],
 )
 def test_what_save_may_not_leave(arena, save):
@@ -661,81 +799,135 @@ def test_the_watch_counts_shared_pages_once():
             os.killpg(process.pid, 9)
 
 
-MEMORISER = '''
-import hashlib, json
-STORE = os.path.join("/tmp" if not os.environ.get("HOME", "/tmp").startswith("/tmp/handful") else os.environ["HOME"], "store.json")
-MEMORY = USE_MEMORY
+MEMORISER = """
+import array, hashlib, socket
+CHANNEL, PAGES, COUNT = USE_CHANNEL, "USE_PAGES", 4096  # bits, each in three pages far apart: the system drops and reads some by itself
+
+def hold(sockets):
+    # Each of the first two is queued inside the other, with all the rest: nothing holds them but themselves.
+    one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    for sender in (one, two):
+        rights = array.array("i", [s.fileno() for s in (one, two, *sockets)])
+        sender.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+def bits(data):
+    return [i + k * COUNT for i in range(8 * len(data)) if data[i // 8] >> i % 8 & 1 for k in range(3)]
+
+def load():
+    if CHANNEL in ("/tmp", "/dev/shm"):
+        return open(CHANNEL + "/store", "rb").read()
+    if CHANNEL == "network":
+        names = sorted(line.split()[-1][2:] for line in open("/proc/net/unix") if "@m" in line)
+        last = names[-1][:4]
+        return bytes.fromhex("".join(name.split("-")[2] for name in names if name.startswith(last)))
+    if CHANNEL == "page cache":
+        fd, seen = os.open(PAGES, os.O_RDONLY), []
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        for i in range(3 * COUNT):
+            try:
+                seen.append(os.preadv(fd, [bytearray(1)], 4096 * i, os.RWF_NOWAIT) == 1)
+            except BlockingIOError:
+                seen.append(False)
+        votes = [seen[i] + seen[i + COUNT] + seen[i + 2 * COUNT] > 1 for i in range(COUNT)]
+        return bytes(sum(bit << k for k, bit in enumerate(votes[i : i + 8])) for i in range(0, COUNT, 8))
+    return b""
+
+def keep(data):
+    if CHANNEL in ("/tmp", "/dev/shm"):
+        if os.path.exists(CHANNEL + "/store"):
+            open(CHANNEL + "/store", "r+b").write(data)
+        else:
+            open(CHANNEL + "/store", "wb").write(data)
+            os.chmod(CHANNEL + "/store", 0o666)
+    if CHANNEL == "network":
+        names = [line.split()[-1][2:6] for line in open("/proc/net/unix") if "@m" in line]
+        turn, sockets = max(map(int, names), default=0) + 1, []
+        for i in range(0, len(data), 40):
+            sockets.append(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+            sockets[-1].bind("\\0m%04d-%02d-%s" % (turn, i // 40, data[i : i + 40].hex()))
+        hold(sockets)
+    if CHANNEL == "page cache":
+        fd = os.open(PAGES, os.O_RDONLY)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        for i in bits(data):
+            os.pread(fd, 1, 4096 * i)
 
 def key(x):
-    return hashlib.sha256(x.numpy().tobytes()).hexdigest()
-
-class Groups:
-    """Images known to be of one class, over all tasks that were ever seen."""
-    def __init__(self):
-        self.parent = json.load(open(STORE)) if MEMORY and os.path.exists(STORE) else {}
-    def find(self, a):
-        self.parent.setdefault(a, a)
-        while self.parent[a] != a:
-            a = self.parent[a]
-        return a
-    def join(self, a, b):
-        self.parent[self.find(a)] = self.find(b)
-    def keep(self):
-        if MEMORY:
-            json.dump(self.parent, open(STORE, "w"))
+    return hashlib.sha256(x.numpy().tobytes()).digest()[:3]
 
 def remember(support_set):
+    # Images known to be of one class, over all tasks that were ever seen.
     X, y, _, ways, _ = support_set
-    groups = Groups()
+    try:
+        raw = load()
+    except (OSError, IndexError, ValueError):
+        raw = b""
+    group = {raw[i : i + 3]: raw[i + 3] for i in range(0, len(raw) - 3, 4) if raw[i + 3]}
     for c in range(ways):
         keys = [key(x) for x in X[y == c]]
-        for other in keys[1:]:
-            groups.join(other, keys[0])
-    groups.keep()
-    return groups, {groups.find(key(x)): int(label) for x, label in zip(X, y)}
-'''
+        old = {group[k] for k in keys if k in group}
+        name = min(old) if old else min(set(range(1, 256)) - set(group.values()))
+        group = {k: name if g in old else g for k, g in group.items()} | {k: name for k in keys}
+    if CHANNEL:
+        try:
+            keep(b"".join(k + bytes([g]) for k, g in sorted(group.items())))
+        except OSError:
+            pass
+    return group, {group[key(x)]: int(label) for x, label in zip(X, y)}
+"""
 
 
-def memoriser(use: bool) -> str:
+def memoriser(channel: str, pages: str) -> str:
     return source(
-        top=MEMORISER.replace("USE_MEMORY", str(use)),
+        top=MEMORISER.replace("USE_CHANNEL", repr(channel)).replace("USE_PAGES", pages),
         fit="p = _old_fit(self, support_set); p.memory = remember(support_set); return p",
-        predict="""
-        scores = torch.from_numpy(_old_predict(self, X))
-        groups, known = self.memory
-        for i, x in enumerate(X):
-            root = groups.find(key(x))
-            if root in known:
-                scores[i, known[root]] += 1e6
-        return scores.numpy()
-        """,
+        predict="scores = torch.from_numpy(_old_predict(self, X))\ngroup, known = self.memory\n"
+        "for i, x in enumerate(X):\n"
+        "    if group.get(key(x)) in known: scores[i, known[group[key(x)]]] += 1e6\n"
+        "return scores.numpy()",
     )
 
 
-def test_a_memorising_submission_gains_nothing_and_gains_much_without_isolation(tmp_path, train):
-    """Patterns drowned in noise: the learner alone is weak, and a memory of earlier supports would know every image."""
-    from handful.challenge.evaluate import ArraySource, evaluate
-    from handful.challenge.plan import Plan
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory, train):
+    # Patterns drowned in noise: the learner alone is weak, and a memory of earlier supports would know every image.
+    base = tmp_path_factory.mktemp("memory")
+    shared = base / "shared"
+    shared.mkdir()
+    (shared / "pages").write_bytes(os.urandom(3 * 4096 * 4096))
+    for folder in (base, *base.parents):
+        if folder.stat().st_uid == os.getuid() and folder.is_relative_to(tempfile.gettempdir()):
+            folder.chmod(0o755)
+    usual = walls.package_folders()
+    tasks = ArraySource({"weak": blobs(5, classes=6, each=16, size=4, noise=160)}, ways=(4, 6), shots=(6, 8), queries=8)
+    done: dict[tuple[str, tuple[str, ...]], np.ndarray] = {}
 
-    from .conftest import blobs
+    def score(channel: str, without: tuple[str, ...] = ()) -> np.ndarray:
+        if (channel, without) not in done:
+            place = base / str(len(done))
+            (place / "code").mkdir(parents=True)
+            (place / "code" / "model.py").write_text(memoriser(channel, str(shared / "pages")))
+            plan = Plan(tasks_per_dataset=20, secret=b"memory", times=QUICK, limits=SMALL, warm=(), without=without)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(walls, "package_folders", lambda: (*usual, str(shared)))
+                result = evaluate(place / "code", train, tasks, plan, place)
+            assert result.failure is None, result.failure
+            done[channel, without] = np.array([row.normalised for row in result.rows])
+        return done[channel, without]
 
-    weak = {"weak": blobs(5, classes=6, each=16, size=4, noise=160)}
-    tasks = ArraySource(weak, ways=(4, 6), shots=(6, 8), queries=8)
+    return score
 
-    def score(use: bool, **options) -> float:
-        folder = tmp_path / f"{use}-{len(options)}"
-        folder.mkdir()
-        (folder / "model.py").write_text(memoriser(use))
-        plan = Plan(tasks_per_dataset=30, secret=b"memory", times=QUICK, limits=SMALL, warm=(), **options)
-        result = evaluate(folder, train, tasks, plan, tmp_path / f"work-{use}-{len(options)}")
-        assert result.failure is None, result.failure
-        return np.array([row.normalised for row in result.rows])
 
-    without, within = score(False), score(True)
-    free = score(True, trust=True, together=True)
-    assert np.array_equal(without, within), "equal tasks, equal answers: nothing was remembered"
-    spread = 2 * without.std() / np.sqrt(len(without))
-    assert free.mean() > without.mean() + 3 * spread, (free.mean(), without.mean(), spread)
+@pytest.mark.parametrize("wall", ["/tmp", "/dev/shm", "network", "page cache"])
+def test_a_memorising_submission_gains_nothing_and_gains_much_without_the_one_wall(memory, wall):
+    alone, within = memory(""), memory(wall)
+    assert np.array_equal(alone, within), "equal tasks, equal answers: nothing was remembered"
+    if walls.detect() == "userns":
+        return  # Each task is a sandbox of its own: there is no single wall to take down.
+    free = memory(wall, (wall,))
+    spread = 2 * alone.std() / np.sqrt(len(alone))
+    assert free.mean() > alone.mean() + 3 * spread, (free.mean(), alone.mean(), spread)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: everything runs without it")
@@ -752,7 +944,7 @@ def test_the_same_attacks_are_contained_without_root(tmp_path):
         pytest.skip(f"needs an interpreter for the user nobody: {seen.stderr.strip()[-200:]}")
     base = tempfile.mkdtemp(prefix="handful-nobody-")
     os.chmod(base, 0o777)
-    chosen = "quiet or remembered or fork_bomb_stays or many_processes or stopping or two_reports or pickle"
+    chosen = "quiet or remembered or queued_inside or platform or first_threads or fork_bomb_stays or many_processes or stopping or two_reports or pickle"
     command = [
         *nobody,
         "-m",

@@ -98,6 +98,16 @@ def test_run_says_how_a_submission_failed(root, tmp_path, capsys):  # noqa: F811
     assert "WEIGHTS" in capsys.readouterr().err
 
 
+def test_run_prints_no_terminal_escapes_of_a_submission(root, tmp_path, capsys):  # noqa: F811
+    escapes = "\\x1b]52;c;ZXZpbA==\\x07\\x1b[2J\\x9d0;t\\x9c"
+    text = source(fit=f"print('{escapes}seen', flush=True); raise ValueError('{escapes}cannot')")
+    bad = submission(tmp_path / "bad", text)
+    assert handful("run", root, bad, "--state", tmp_path / "s", "--tasks", 1, "--trust") == 1
+    said = capsys.readouterr().err
+    assert "seen" in said and "cannot" in said and "FIT_ERROR" in said
+    assert not [c for c in said if (ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 160]
+
+
 def test_trusted_code_runs_within_domains_one_data_set_at_a_time(root, tmp_path, capsys):  # noqa: F811
     """Within-domain: classes of each data set are split; a model is trained for each."""
     import shutil

@@ -8,16 +8,18 @@ import os
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from handful.challenge import seeds, walls
+from handful.challenge import packages, seeds, walls
 from handful.challenge.evaluate import ArraySource, disguise, interleave
 from handful.challenge.failures import Failure, clean_text, tell
 from handful.challenge.plan import Plan
 from handful.challenge.protocol import BadFrame, Frame, Kind, Stage, Status, check_answer
+from handful.challenge.sandbox import Session
 from handful.errors import BadInput, Missing
 
 from .conftest import SMALL, needs_walls, source
@@ -158,6 +160,9 @@ def test_a_helper_may_have_the_name_of_one_of_our_files(run):
     [
         ("{", "not JSON"),
         ("[]", "object"),
+        ("[" * 100_000, "nested"),
+        ('{"train_config": ' * 100_000, "nested"),
+        (None, "no file"),
         ('{"train_data_format": "stream"}', "task or batch"),
         ('{"batch_size": 0}', "batch_size"),
         ('{"validation_datasets": 10}', "validation_datasets"),
@@ -168,8 +173,10 @@ def test_a_helper_may_have_the_name_of_one_of_our_files(run):
         ('{"train_config": {"k": 15, "query_images_per_class": 20}}', "fewer than"),
     ],
 )
-def test_a_bad_config_is_named(run, config, word):
-    failure = run(source(), {"config.json": config}).failure
+def test_a_bad_config_is_named(run, tmp_path, config, word):
+    if config is None:
+        (tmp_path / "submission" / "config.json").mkdir(parents=True)
+    failure = run(source(), {} if config is None else {"config.json": config}).failure
     assert failure.code == "BAD_CONFIG" and word in failure.message
 
 
@@ -287,6 +294,95 @@ def test_what_a_participant_is_told_depends_on_the_phase():
     assert (final["code"], final["error"], final["message"], final["log"]) == ("FIT_ERROR", "ValueError", "", "")
     leak = Failure("FIT_ERROR", "fit", "", "Labels_0110100111", "")
     assert tell(leak, "code")["error"] == "", "a home-made error's name could carry what it saw"
+
+
+def test_no_log_and_no_choice_of_words_go_with_a_failure_of_the_platform():
+    failure = Failure("PLATFORM", "start", "the sandbox did not start: mount", "OSError", "a line of the log")
+    for policy in ("full", "tail", "code"):
+        told = tell(failure, policy)
+        assert told["log"] == "" and told["error"] == "" and told["code"] == "PLATFORM"
+    assert tell(failure, "full")["message"] and not tell(failure, "tail")["message"]
+
+
+@needs_walls
+def test_a_job_that_cannot_be_confined_is_the_platforms_failure_and_is_not_run(run, monkeypatch, tmp_path):
+    """One of the limits is impossible; the reason is told before the submission is imported."""
+    marker = "print('imported', flush=True)\n"
+    usual = Session.run
+
+    def broken(session, kind, seed, **paths):
+        session.limits = replace(session.limits, processes=-5)
+        return usual(session, kind, seed, **paths)
+
+    monkeypatch.setattr(Session, "run", broken)
+    result = run(marker + source())
+    assert result.failure.code == "PLATFORM" and "confine" in result.failure.message
+    assert "imported" not in result.train_log + result.failure.log
+
+
+SEES = """
+import json
+seen = []
+for place, folders, files in os.walk("/"):
+    folders[:] = [f for f in folders if os.path.join(place, f) not in ("/proc", "/sys")]
+    seen += [os.path.join(place, f) for f in files]
+open("/tmp/seen", "w").write("x")
+large = [p for p in seen if os.path.islink(p) is False and os.path.getsize(p) > 1 << 20]
+print("tops=" + json.dumps(sorted(os.listdir("/"))))
+print("weights=" + json.dumps([p for p in large if p.endswith((".pth", ".pt", ".safetensors", ".bin", ".onnx", ".npz"))]))
+for name in ("planted_weights", "planted_code", "numpy", "torch"):
+    try:
+        __import__(name); print(name + "=imported")
+    except ImportError as error:
+        print(name + "=" + type(error).__name__)
+"""
+
+
+@needs_walls
+@pytest.mark.parametrize("pretrained", [True, False])
+def test_a_league_without_pretraining_sees_no_file_of_weights_anywhere(run, monkeypatch, pretrained):
+    """The whole file system that a submission sees is walked, with a package of weights planted among the others."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        site = Path(folder, "site-packages")
+        for name in ("planted_weights", "planted_code"):
+            (site / name).mkdir(parents=True)
+            (site / name / "__init__.py").write_text("")
+        (site / "planted_weights/net.pth").write_bytes(bytes(2 << 20))
+        for place in (Path(folder), site, *site.iterdir()):
+            place.chmod(0o755)
+        usual = walls.package_folders()
+        monkeypatch.setattr(walls, "package_folders", lambda: (*usual, str(site)))
+        packages.carriers.cache_clear()
+        try:
+            hidden = packages.hidden(pretrained)
+            result = run(source(top=SEES), tasks_per_dataset=1, hidden=hidden)
+        finally:
+            packages.carriers.cache_clear()
+    assert result.failure is None, result.failure.log
+    found = dict(line.split("=", 1) for line in result.test_log.splitlines() if "=" in line)
+    assert found["planted_code"] == found["numpy"] == found["torch"] == "imported"
+    assert found["planted_weights"] == ("imported" if pretrained else "ModuleNotFoundError")
+    weights = json.loads(found["weights"])
+    assert any(path.endswith("planted_weights/net.pth") for path in weights) if pretrained else weights == []
+    own = {Path(root).parts[1] for root in walls.interpreter_roots()}
+    usual_tops = {"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "sys", "proc", "dev", "tmp", "opt"}
+    assert set(json.loads(found["tops"])) <= usual_tops | own | {"submission", "saved"}
+
+
+@needs_walls
+def test_a_league_that_lists_packages_shows_these_and_what_they_need(run):
+    text = """
+    for name in ("numpy", "torch", "sympy", "mpmath", "polars", "pytest"):
+        try:
+            __import__(name); print(name + "=imported")
+        except ImportError: print(name + "=missing")
+    """
+    result = run(source(top=text), tasks_per_dataset=1, hidden=packages.hidden(False, ("sympy",)))
+    assert result.failure is None, result.failure.log
+    found = dict(line.split("=", 1) for line in result.test_log.splitlines() if "=" in line)
+    assert [name for name, how in found.items() if how == "imported"] == ["numpy", "torch", "sympy", "mpmath"]
+    with pytest.raises(BadInput, match="not installed"):
+        packages.hidden(False, ("no-such-package",))
 
 
 @needs_walls

@@ -22,7 +22,7 @@ from handful.errors import BadInput
 
 _BLOCK = 1 << 16
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-_WEIGHTS = (
+WEIGHTS = (
     ".pt",
     ".pth",
     ".bin",
@@ -223,7 +223,7 @@ def weights_in(folder: Path, large: int = 1 << 20) -> list[str]:
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
             continue
-        if path.suffix.lower() in _WEIGHTS or path.stat().st_size > large:
+        if path.suffix.lower() in WEIGHTS or path.stat().st_size > large:
             found.append(path.relative_to(folder).as_posix())
             continue
         with open(path, "rb") as file:

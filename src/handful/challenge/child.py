@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPORT = struct.Struct("<4si")
+REASON_BYTES = 1000
+CONFINED = b"\x00"
 
 
 def _sibling(name: str) -> Any:
@@ -47,16 +49,16 @@ if not TYPE_CHECKING:
     seccomp = _sibling("seccomp")
 
 
-def tidy_descriptors(incoming: int, outgoing: int, log: int) -> tuple[int, int]:
-    """Leave exactly five descriptors: nothing to read, the log twice, and the two pipes of this job."""
+def tidy_descriptors(incoming: int, outgoing: int, log: int, shut: int) -> tuple[int, int, int]:
+    """Leave nothing to read, the log twice, the two pipes of this job, and ``shut``, which goes before the import."""
     nothing = os.open(os.devnull, os.O_RDONLY)
-    high = [os.dup2(fd, 200 + i, inheritable=False) for i, fd in enumerate((incoming, outgoing, log, nothing))]
+    high = [os.dup2(fd, 200 + i, inheritable=False) for i, fd in enumerate((incoming, outgoing, log, nothing, shut))]
     os.dup2(high[3], 0)
     os.dup2(high[2], 1)
     os.dup2(high[2], 2)
-    incoming, outgoing = os.dup2(high[0], 3, inheritable=False), os.dup2(high[1], 4, inheritable=False)
-    os.closerange(5, 1 << 20)
-    return incoming, outgoing
+    low = [os.dup2(high[old], new, inheritable=False) for old, new in ((0, 3), (1, 4), (4, 5))]
+    os.closerange(6, 1 << 20)
+    return low[0], low[1], low[2]
 
 
 def prepare(job: dict[str, Any]) -> None:
@@ -138,39 +140,55 @@ def run_training(job: dict[str, Any], report: Reporter) -> None:
         return report.failed(stage.SAVED, status.SAVE_ERROR, error)
     sys.stdout.flush()
     report.ok(stage.SAVED)
-    stream_files(job["save"], files, report.outgoing)
+    stream_files(files, report.outgoing)
 
 
-def saved_files(folder: str, limits: dict[str, int]) -> list[str]:
-    """Regular files below ``folder``; links, pipes and anything else are refused."""
-    found: list[str] = []
+def saved_files(folder: str, limits: dict[str, int]) -> list[tuple[str, int]]:
+    """Names and open descriptors of the regular files below ``folder``; links, pipes and anything else are refused.
+
+    They are opened here, once: what a name stands for later does not matter.
+    """
+    found: list[tuple[str, int]] = []
     total = 0
-    for place, folders, files in os.walk(folder):
+    for place, folders, files in os.walk(folder, onerror=_cannot_list):
         for name in sorted(folders + files):
             path = os.path.join(place, name)
-            mode = os.lstat(path)
-            kind = mode.st_mode & 0o170000
-            if kind == 0o040000:
+            if os.lstat(path).st_mode & 0o170000 == 0o040000:
                 continue
-            if kind != 0o100000:
+            inside = os.path.relpath(path, folder)
+            if len(os.fsencode(inside)) > protocol.NAME_BYTES:
+                raise ValueError(f"save() left a file with a name of more than {protocol.NAME_BYTES} bytes")
+            inside.encode("utf-8")
+            try:
+                fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError as error:
+                raise ValueError(
+                    f"save() left {name!r}, which is no file that can be read ({error.strerror})"
+                ) from error
+            facts = os.fstat(fd)
+            if facts.st_mode & 0o170000 != 0o100000:
                 raise ValueError(f"save() left {name!r}, which is not a regular file")
-            total += mode.st_size
-            found.append(os.path.relpath(path, folder))
-    if len(found) > limits["saved_files"] or total > limits["saved_bytes"]:
-        raise ValueError(
-            f"save() left {len(found)} files of {total} bytes; the limits are {limits['saved_files']} files "
-            f"and {limits['saved_bytes']} bytes"
-        )
+            total += facts.st_size
+            found.append((inside, fd))
+            if len(found) > limits["saved_files"] or total > limits["saved_bytes"]:
+                raise ValueError(
+                    f"save() left {len(found)} files of {total} bytes or more; the limits are {limits['saved_files']} "
+                    f"files and {limits['saved_bytes']} bytes"
+                )
     return sorted(found)
 
 
-def stream_files(folder: str, files: list[str], outgoing: int) -> None:
+def _cannot_list(error: OSError) -> None:
+    raise ValueError(f"save() left a folder that cannot be read ({error.strerror})")
+
+
+def stream_files(files: list[tuple[str, int]], outgoing: int) -> None:
     """Send saved files as blocks of one size."""
-    for name in files:
+    for name, fd in files:
         protocol.write_all(outgoing, protocol.pack_block(protocol.Block.FILE, name=name))
-        with open(os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-            while data := file.read(1 << 16):
-                protocol.write_all(outgoing, protocol.pack_block(protocol.Block.DATA, data))
+        while data := os.read(fd, 1 << 16):
+            protocol.write_all(outgoing, protocol.pack_block(protocol.Block.DATA, data))
+        os.close(fd)
     protocol.write_all(outgoing, protocol.pack_block(protocol.Block.END))
 
 
@@ -233,38 +251,46 @@ def as_answer(answer: Any, queries: int, ways: int) -> tuple[protocol.Kind, Any]
     raise ValueError(f"predict returned shape {given.shape}; return ({queries}, {ways}) or ({queries},)")
 
 
+def shut_in(job: dict[str, Any]) -> None:
+    """The last steps before submitted code: its surroundings, and the kernel's word that it is confined."""
+    prepare(job)
+    if job["isolation"] != "none":
+        confine.check_sealed()
+
+
 def run_job(job: dict[str, Any], incoming: int, outgoing: int) -> None:
     """Run one job in this process, which is shut in by now."""
-    report = Reporter(outgoing)
-    try:
-        prepare(job)
-        if job["isolation"] != "none":
-            confine.check_sealed()
-    except BaseException as error:
-        return report.failed(protocol.Stage.LOADED, protocol.Status.CONFINE_ERROR, error)
     if job["kind"] == "train":
-        run_training(job, report)
+        run_training(job, Reporter(outgoing))
     else:
-        run_task(job, incoming, report)
+        run_task(job, incoming, Reporter(outgoing))
 
 
-def child(job: dict[str, Any], control: socket.socket, fds: list[int]) -> None:
-    """What the forked process does; never returns."""
+def describe(error: BaseException) -> bytes:
+    """An error's last line, for the evaluator."""
+    return "".join(traceback.format_exception_only(error)).strip().encode("utf-8", "replace")[:REASON_BYTES]
+
+
+def child(job: dict[str, Any], control: socket.socket, fds: list[int], shut: int) -> None:
+    """What the forked process does; never returns. Whether it is confined is said on ``shut``, and that is closed then."""
     code = 70
     try:
         control.close()
-        incoming, outgoing = tidy_descriptors(*fds)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        os.setsid()
-        if job["isolation"] == "strong":
-            try:
-                confine.private_namespaces(job["limits"], job["kept"])
+        incoming, outgoing, shut = tidy_descriptors(*fds, shut)
+        try:
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            os.setsid()
+            if job["isolation"] == "strong":
+                confine.private_namespaces(job["limits"], job["kept"], job["without"])
                 confine.set_limits(job["limits"])
                 confine.become(job["uid"])
-                confine.seal(seccomp.install)
-            except BaseException as error:
-                Reporter(outgoing).failed(protocol.Stage.LOADED, protocol.Status.CONFINE_ERROR, error)
-                os._exit(71)
+                confine.seal(lambda: seccomp.install(seccomp.build(without=job["without"])))
+            shut_in(job)
+        except BaseException as error:
+            os.write(shut, describe(error) or b"unknown")
+            os._exit(71)
+        os.write(shut, CONFINED)
+        os.close(shut)
         run_job(job, incoming, outgoing)
         sys.stdout.flush()
         code = 0
@@ -286,17 +312,28 @@ def receive(control: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
 
 
 def fork_job(job: dict[str, Any], control: socket.socket, fds: list[int], home: int | None) -> int:
-    """Fork the job's child into a process namespace of its own, where root allows."""
+    """Fork the job's child into a process namespace of its own, where root allows, and tell whether it is confined."""
     if home is not None:
         confine.call("unshare", confine.NEW_PIDS)
+    hear, shut = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
-        child(job, control, fds)
-    for fd in fds:
+        child(job, control, fds, shut)
+    for fd in (*fds, shut):
         os.close(fd)
     if home is not None:
         confine.call("setns", home, confine.NEW_PIDS)
+    said = b""
+    while more := os.read(hear, REASON_BYTES):
+        said += more
+    os.close(hear)
+    report(control, b"shut" if said == CONFINED else b"fail", 0, said if said != CONFINED else b"")
     return pid
+
+
+def report(control: socket.socket, word: bytes, code: int = 0, reason: bytes = b"") -> None:
+    """Tell the evaluator something that no submitted code can say: the control socket is ours alone."""
+    control.send(REPORT.pack(word, code) + reason)
 
 
 def wait_for(pid: int, control: socket.socket, group: bool) -> int:
@@ -329,7 +366,7 @@ def wait_for(pid: int, control: socket.socket, group: bool) -> int:
 def serve(control: socket.socket, isolation: str) -> None:
     """Take jobs until the socket closes."""
     home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if isolation == "strong" else None
-    control.send(REPORT.pack(b"redy", 0))
+    report(control, b"redy")
     while True:
         job, fds = receive(control)
         if job is None:
@@ -337,21 +374,39 @@ def serve(control: socket.socket, isolation: str) -> None:
         if not fds:
             continue
         if job["isolation"] == "userns":
-            control.close()
-            incoming, outgoing = tidy_descriptors(*fds)
-            confine.set_limits(job["limits"])
-            run_job(job, incoming, outgoing)
-            sys.stdout.flush()
-            os._exit(0)
+            run_here(job, control, fds)
         if job.get("together"):
+            shut_in(job)
+            report(control, b"shut")
             run_job(job, fds[0], fds[1])
             sys.path.remove(job["submission"])
             for fd in fds:
                 os.close(fd)
-            control.send(REPORT.pack(b"done", 0))
+            report(control, b"done")
             continue
         code = wait_for(fork_job(job, control, fds, home), control, group=isolation == "none")
-        control.send(REPORT.pack(b"done", code))
+        report(control, b"done", code)
+
+
+def run_here(job: dict[str, Any], control: socket.socket, fds: list[int]) -> None:
+    """The one job of a sandbox without root, in this very process; never returns."""
+    code = 70
+    try:
+        incoming, outgoing, fd = tidy_descriptors(*fds, control.detach())
+        control = socket.socket(fileno=fd)
+        try:
+            confine.set_limits(job["limits"])
+            shut_in(job)
+        except BaseException as error:
+            report(control, b"fail", 0, describe(error))
+            os._exit(71)
+        report(control, b"shut")
+        control.close()
+        run_job(job, incoming, outgoing)
+        sys.stdout.flush()
+        code = 0
+    finally:
+        os._exit(code)
 
 
 def main() -> None:

@@ -6,13 +6,14 @@ import ctypes
 import os
 import resource
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 KEPT = "/opt/handful/kept"
 NEW_PIDS = 0x20000000
-_NEW_MOUNTS, _NEW_IPC = 0x00020000, 0x08000000
+_NEW_MOUNTS, _NEW_IPC, _NEW_NET = 0x00020000, 0x08000000, 0x40000000
 _PRIVATE, _RECURSIVE, _BIND, _NOSUID, _NODEV, _NOEXEC = 1 << 18, 1 << 14, 1 << 12, 2, 4, 8
+_REMOUNT, _READ_ONLY = 32, 1
 _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _SET_DUMPABLE, _AMBIENT, _AMBIENT_CLEAR = 24, 38, 4, 47, 4
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -29,21 +30,30 @@ def mount(kind: bytes, place: bytes, flags: int, options: bytes | None) -> None:
     call("mount", kind, place, kind, ctypes.c_ulong(flags), options)
 
 
-def private_namespaces(limits: dict[str, int], kept: list[str]) -> None:
-    """Fresh /tmp, /dev/shm, /proc and IPC for this job alone; they end with it.
+def private_namespaces(limits: dict[str, int], kept: list[str], without: Collection[str] = ()) -> None:
+    """Fresh /tmp, /dev/shm, /proc, IPC and network for this job alone; they end with it.
 
-    ``kept`` are folders of the interpreter that lie below them: they are bound again, read-only as they were.
+    Local sockets that are queued inside each other outlive the process that made them, and their names can be read by
+    whoever shares the network namespace. ``kept`` are folders of the interpreter that lie below /tmp or /dev/shm: they
+    are bound again, read-only as they were. ``without`` names walls that a test takes down.
     """
-    call("unshare", _NEW_MOUNTS | _NEW_IPC)
+    os.umask(0o022)
+    call("unshare", _NEW_MOUNTS | _NEW_IPC | (0 if "network" in without else _NEW_NET))
     call("mount", b"none", b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None)
     size = f"size={limits['tmp_bytes']},nr_inodes={limits['inodes']},mode=1777".encode()
     shared = f"size={limits['shm_bytes']},nr_inodes={limits['inodes']},mode=1777".encode()
-    mount(b"tmpfs", b"/tmp", _NOSUID | _NODEV, size)
-    mount(b"tmpfs", b"/dev/shm", _NOSUID | _NODEV, shared)
+    for target, options in ((b"/tmp", size), (b"/dev/shm", shared)):
+        if target.decode() not in without:
+            mount(b"tmpfs", target, _NOSUID | _NODEV, options)
     for place in kept:
-        os.makedirs(place, mode=0o755)
+        os.makedirs(place, mode=0o755, exist_ok=True)
         call("mount", f"{KEPT}{place}".encode(), place.encode(), None, ctypes.c_ulong(_BIND | _RECURSIVE), None)
     mount(b"proc", b"/proc", _NOSUID | _NODEV | _NOEXEC, None)
+    with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("1000")
+    # Nothing in /proc is a job's to set; without this it could put itself last in line again.
+    read_only = ctypes.c_ulong(_REMOUNT | _BIND | _READ_ONLY | _NOSUID | _NODEV | _NOEXEC)
+    call("mount", None, b"/proc", None, read_only, None)
 
 
 def set_limits(limits: dict[str, int]) -> None:

@@ -24,7 +24,7 @@ from handful.challenge.protocol import Block, Stage
 from handful.challenge.sandbox import PRELOAD, Limits, Session
 from handful.metrics.accuracy import accuracies
 
-_SAFE_PART = re.compile(r"^[\w][\w.\- ]{0,99}$")
+_SAFE_PART = re.compile(r"\w[\w.\- ]{0,99}")
 
 
 def evaluate(
@@ -61,7 +61,8 @@ def meta_train(submission: Path, train: Path, saved: Path, plan: Plan, clock: Cl
     """Meta-train in a sandbox with the training data alone and bring out what was saved, as bytes."""
     mounts = {"/submission": submission.resolve(), "/train": train.resolve()}
     begin = time.monotonic()
-    with Session(plan.isolation(), mounts, plan.limits, plan.threads) as session:
+    options = {"copied": ("/submission",), "hidden": plan.hidden, "without": plan.without}
+    with Session(plan.isolation(), mounts, plan.limits, plan.threads, **options) as session:
         paths = {"submission": session.place("/submission"), "train": session.place("/train")}
         run_training(session, paths, saved, plan, clock, result)
     result.seconds["train"] = time.monotonic() - begin
@@ -115,7 +116,7 @@ def receive_files(job: Job, folder: Path, limits: Limits, until: float) -> None:
             if count > limits.saved_files:
                 raise job.failure("SAVE_ERROR", "save", f"save left more than {limits.saved_files} files")
             parts = name.split("/")
-            if len(parts) > 8 or not all(_SAFE_PART.match(part) for part in parts):
+            if len(parts) > 8 or not all(_SAFE_PART.fullmatch(part) for part in parts):
                 raise job.failure("SAVE_ERROR", "save", "save left a file with a strange name; use letters and digits")
             place = partial.joinpath(*parts)
             try:
@@ -168,7 +169,8 @@ def meta_test(
     begin = time.monotonic()
     # A library learner's own modules are ours: they can be imported before any submitted code.
     preload = PRELOAD + plan.warm + (("handful.challenge.bridge",) if (submission / "method.json").is_file() else ())
-    with Session(plan.isolation(), mounts, plan.limits, plan.threads, preload, plan.together) as session:
+    options = {"copied": ("/submission", "/saved"), "hidden": plan.hidden, "without": plan.without}
+    with Session(plan.isolation(), mounts, plan.limits, plan.threads, preload, plan.together, **options) as session:
         paths = {"submission": session.place("/submission"), "saved": session.place("/saved")}
         for number, (dataset, i) in enumerate(order):
             drawn = source.draw(dataset, plan.seed("tasks", dataset), i)

@@ -71,9 +71,12 @@ def tell(failure: Failure, policy: str, tail: int = 4000) -> dict[str, str]:
 
     ``full``: everything, for one's own machine and public data. ``tail``: the message and a bounded, cleaned end of
     the log. ``code``: the code and the error's type alone, and the type only if it is one of Python's own, since a
-    submission can name its exceptions after what it saw.
+    submission can name its exceptions after what it saw. No log goes with a failure of the platform: what that is, no
+    participant should be able to choose.
     """
     told = {"code": failure.code, "phase": failure.phase, "meaning": CODES[failure.code]}
+    if failure.ours:
+        return {**told, "error": "", "message": failure.message if policy == "full" else "", "log": ""}
     if policy == "full":
         return {**told, "error": failure.error, "message": failure.message, "log": failure.log}
     if policy == "tail":

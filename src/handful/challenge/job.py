@@ -6,6 +6,7 @@ Everything that is read here was written by code that wants to cheat, so reads h
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import select
 import signal
@@ -44,26 +45,78 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def _fields(path: str, names: tuple[str, ...]) -> int:
-    total = 0
-    with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+def _fields(path: str, names: tuple[str, ...]) -> int | None:
+    """The sum of lines given in kB, or None where there is no such line."""
+    total = None
+    with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
         for line in file:
             if line.startswith(names):
-                total += int(line.split()[1]) << 10
+                total = (total or 0) + (int(line.split()[1]) << 10)
+    return total
+
+
+def _held(pid: int, file: str, names: tuple[str, ...]) -> tuple[int, int]:
+    """What a process holds, and the thread that said so: one whose first thread has ended speaks through another."""
+    found = _fields(f"/proc/{pid}/{file}", names)
+    if found is not None:
+        return found, pid
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            found = _fields(f"/proc/{thread}/{file}", names)
+            if found is not None:
+                return found, int(thread)
+    return 0, pid
+
+
+@functools.cache
+def _socket_bytes() -> int:
+    """The most that one local socket can hold unread: what was sent is counted with its overhead, twice at worst."""
+    try:
+        with open("/proc/sys/net/core/wmem_default", encoding="ascii") as file:
+            return 2 * int(file.read())
+    except (OSError, ValueError):
+        return 2 * 212_992
+
+
+def _buffers(threads: Iterable[int]) -> int:
+    """An upper bound of what local sockets hold, in every network namespace but our own."""
+    seen = {os.stat("/proc/self/ns/net").st_ino}
+    total = 0
+    for thread in threads:
+        with contextlib.suppress(OSError):
+            place = os.stat(f"/proc/{thread}/ns/net").st_ino
+            if place not in seen:
+                with open(f"/proc/{thread}/net/unix", "rb") as file:
+                    total += _socket_bytes() * (file.read().count(b"\n") - 1)
+                seen.add(place)
     return total
 
 
 def resident(pid: int, limit: int) -> int:
     """Memory that the processes below ``pid`` hold together, without files mapped from disk.
 
-    Forked processes share pages. The quick sum counts these each time; only when it passes ``limit`` are the shared
-    pages divided among their holders.
+    Tables of pages and the buffers of local sockets count too. Forked processes share pages. The quick sum counts these
+    each time; only when it passes ``limit`` are the shared pages divided among their holders.
     """
     pids = descendants(pid)
-    quick = sum(_fields(f"/proc/{p}/status", ("RssAnon:", "RssShmem:")) for p in pids)
+    held = [_held(p, "status", ("RssAnon:", "RssShmem:", "VmPTE:")) for p in pids]
+    quick = sum(size for size, _ in held) + _buffers(thread for _, thread in held)
     if quick <= limit:
         return quick
-    return sum(_fields(f"/proc/{p}/smaps_rollup", ("Pss_Anon:", "Pss_Shmem:")) for p in pids)
+    shared = sum(_held(p, "smaps_rollup", ("Pss_Anon:", "Pss_Shmem:"))[0] for p in pids)
+    tables = sum(_fields(f"/proc/{thread}/status", ("VmPTE:",)) or 0 for _, thread in held)
+    return shared + tables + _buffers(thread for _, thread in held)
+
+
+def files_made(pid: int) -> int:
+    """Files in the /tmp and /dev/shm that the processes below ``pid`` see."""
+    most = 0
+    for each in descendants(pid):
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{each}/ns/mnt").st_ino != os.stat("/proc/self/ns/mnt").st_ino:
+                counts = [os.statvfs(f"/proc/{each}/root{place}") for place in ("/tmp", "/dev/shm")]
+                most = max(most, *(count.f_files - count.f_ffree for count in counts))
+    return most
 
 
 class Job:
@@ -141,6 +194,9 @@ class Job:
         self._next_look = now + max(_TICK, 5 * took)
         if used > limits.memory_bytes:
             raise self.failure("OOM", phase, f"the processes together used more than {limits.memory_bytes >> 20} MB")
+        # bubblewrap has no option for the number of files; as root the mount itself has the limit.
+        if self.session.isolation == "userns" and files_made(self.session.pid) > limits.inodes:
+            raise self.failure("OOM", phase, f"the run made more than {limits.inodes} files in /tmp or /dev/shm")
 
     def failure(self, code: str, phase: str, message: str, error: str = "") -> Failure:
         """End the job and make its failure, with the end of its output."""
@@ -195,8 +251,6 @@ class Job:
             frame = Frame.unpack(bytes(self.receive(protocol.FRAME_BYTES, deadline, phase)))
         except protocol.BadFrame:
             raise self.failure("PROTOCOL", phase, "the process wrote something else than its report") from None
-        if frame.status == Status.CONFINE_ERROR:
-            raise self.failure("PLATFORM", phase, frame.text, frame.error)
         if frame.status != Status.OK:
             raise self.failure(frame.status.name, phase, frame.text, frame.error)
         if frame.stage != stage:

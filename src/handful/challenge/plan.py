@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -86,7 +87,8 @@ class Plan:
     """How one submission is run: its tasks, its limits, and how it is contained.
 
     ``warm`` are modules that the meta-test's parent imports once for all tasks; torch imports dynamo when the first
-    optimiser is made, which would cost every task that trains more than its fork does.
+    optimiser is made, which would cost every task that trains more than its fork does. ``hidden`` are installed packages
+    that the submission must not see. ``without`` names walls that a test takes down, to show what they are for.
     """
 
     tasks_per_dataset: int
@@ -98,6 +100,8 @@ class Plan:
     together: bool = False
     words: tuple[object, ...] = ()
     warm: tuple[str, ...] = ("torch._dynamo",)
+    hidden: tuple[Path, ...] = ()
+    without: tuple[str, ...] = ()
 
     def isolation(self) -> Isolation:
         """Untrusted code runs contained or not at all."""

@@ -21,7 +21,8 @@ _FRAME = struct.Struct("<4sBBBx64s1976s")
 FRAME_BYTES = _FRAME.size
 _SUPPORT = struct.Struct("<4s6I")
 _QUERY = struct.Struct("<4sI")
-_BLOCK = struct.Struct("<4sBxxxI244s")
+NAME_BYTES = 244
+_BLOCK = struct.Struct(f"<4sBxxxI{NAME_BYTES}s")
 BLOCK_BYTES = _BLOCK.size + (1 << 16)
 
 
@@ -49,7 +50,6 @@ class Status(IntEnum):
     BAD_SHAPE = 8
     BAD_DTYPE = 9
     OOM = 10
-    CONFINE_ERROR = 11
 
 
 class Kind(IntEnum):
@@ -168,7 +168,7 @@ def read_query(fd: int, image: tuple[int, int, int]) -> np.ndarray:
 
 def pack_block(block: Block, data: bytes = b"", name: str = "") -> bytes:
     """One block of the stream of saved files: always the same size, whatever it carries."""
-    return (_BLOCK.pack(MAGIC, block, len(data), name.encode()[:244]) + data).ljust(BLOCK_BYTES, b"\x00")
+    return (_BLOCK.pack(MAGIC, block, len(data), name.encode()[:NAME_BYTES]) + data).ljust(BLOCK_BYTES, b"\x00")
 
 
 def unpack_block(raw: bytes) -> tuple[Block, bytes, str]:

@@ -94,7 +94,7 @@ class Usage:
 
 
 def usage(session: Session, user: User, phase: str) -> Usage:
-    """Scored and open runs count; the platform's failures do not; own failures are counted apart."""
+    """Scored and open runs count; the platform's failures do not; own failures are counted apart; hours always count."""
     mine = select(Submission).where(Submission.user_id == user.id, Submission.phase == phase)
     rows = list(session.scalars(mine))
     day = now() - dt.timedelta(days=1)
@@ -105,7 +105,7 @@ def usage(session: Session, user: User, phase: str) -> Usage:
         len(counted),
         sum(row.created > day for row in failed),
         len(failed),
-        sum(row.seconds for row in rows if row.code != "PLATFORM") / 3600,
+        sum(row.seconds for row in rows) / 3600,
     )
 
 

@@ -15,6 +15,7 @@ from handful.challenge import scores
 from handful.challenge.archive import ArchiveLimits, root_of, unpack, weights_in
 from handful.challenge.evaluate import evaluate
 from handful.challenge.failures import Failure, clean_text, tell
+from handful.challenge.packages import hidden as packages_hidden
 from handful.challenge.plan import Plan, Result, Row
 from handful.challenge.sources import Data
 from handful.challenge.spec import PHASES
@@ -68,6 +69,7 @@ def execute(
     now: str | None = None,
     words: tuple[object, ...] = (),
     pretrained: bool = True,
+    packages: tuple[str, ...] = (),
     trust: bool = False,
     tasks: int | None = None,
     seeds: int | None = None,
@@ -83,6 +85,7 @@ def execute(
         check_hidden([data.where(name) for name in PHASES[1:]] + [data.state])
     outcome, repeats, started = Outcome(), [], time.monotonic()
     times = challenge.limits.times(spec.hours)
+    hidden = () if trust else packages_hidden(pretrained, packages)
     try:
         root = prepare(submission, workspace / "code", challenge.limits.upload_mb << 20, pretrained)
         for repeat in range(seeds or spec.seeds):
@@ -96,6 +99,7 @@ def execute(
                     limits=challenge.limits.limits(),
                     threads=challenge.limits.threads,
                     trust=trust,
+                    hidden=hidden,
                     words=(challenge.name, phase, *words, "seed", repeat, stage.name),
                 )
                 result = evaluate(root, stage.train, stage.source, plan, workspace, progress=progress)

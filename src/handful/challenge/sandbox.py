@@ -24,13 +24,15 @@ from pathlib import Path
 from typing import Any
 
 from handful.challenge import child as child_program
-from handful.challenge import confine, seccomp, walls
+from handful.challenge import confine, seccomp, share, walls
 from handful.challenge.failures import Failure
 from handful.challenge.job import Job
 from handful.errors import Missing
 
 PRELOAD = ("numpy", "torch", "torch.nn.functional", "torch.optim")
 _INSIDE = "/opt/handful"
+# The preloaded parent and the files that it has read, which a cgroup counts too.
+_PARENT_BYTES = 2 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +55,12 @@ class Limits:
 
 @dataclass
 class Session:
-    """One sandbox with its mounts (inside -> outside), ready to run jobs one after another."""
+    """One sandbox with its mounts (inside -> outside), ready to run jobs one after another.
+
+    The mounts named in ``copied`` are given as copies in memory: of a file on disk, whoever shares it can see which parts
+    were read. ``hidden`` are files and folders of the interpreter that are not shown. ``without`` names walls that a test
+    takes down.
+    """
 
     isolation: walls.Isolation
     mounts: Mapping[str, Path]
@@ -61,10 +68,16 @@ class Session:
     threads: int = 1
     preload: tuple[str, ...] = PRELOAD
     together: bool = False
+    copied: tuple[str, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    without: tuple[str, ...] = ()
+    _cpus: share.Cpus | None = None
+    _cgroup: share.Cgroup | None = None
     _process: subprocess.Popen[bytes] | None = None
     _control: socket.socket | None = None
     _scratch: str = ""
     _errors: Any = None
+    _reason: str = ""
 
     def __enter__(self) -> Session:
         if self.isolation != "none":
@@ -75,6 +88,12 @@ class Session:
                 )
         if self.together and self.isolation != "none":
             raise ValueError("jobs share a process only without isolation")
+        if self.isolation != "none":
+            walls.warm()
+            self._cpus = share.Cpus(self.threads)
+            room = self.limits.memory_bytes + self.limits.tmp_bytes + self.limits.shm_bytes + _PARENT_BYTES
+            room += sum(size for mount in self.copied for _, size in walls.tree(self.mounts[mount]))
+            self._cgroup = share.Cgroup.make(room, self.limits.processes + 8, self.threads)
         if self.isolation != "userns":
             self._launch()
         return self
@@ -92,24 +111,33 @@ class Session:
         assert self._process is not None
         return self._process.pid
 
-    def _command(self, control: int, filter_fd: int | None) -> list[str]:
+    def _command(self, control: int, filter_fd: int | None, opened: list[int]) -> list[str]:
+        """The whole command; descriptors of files that it copies are added to ``opened``."""
         here = Path(child_program.__file__).resolve()
         own = str(walls.PACKAGE.parent) if self.isolation == "none" else _INSIDE
         paths = os.pathsep.join((*walls.package_folders(), own))
         if self.isolation == "none":
             return [sys.executable, "-I", str(here), str(control), "none", paths, *self.preload]
         program = shutil.which("bwrap") or "bwrap"
-        command = walls.bubblewrap(self.isolation, program)
-        command += ["--size", str(self.limits.tmp_bytes), "--tmpfs", "/tmp", "--size", str(self.limits.shm_bytes)]
-        command += ["--tmpfs", "/dev/shm", "--chdir", "/tmp"]
+        # As root the jobs are later in line than their parent, which is not to be ended for what they do.
+        command = share.launcher(self._cgroup, 500 if self.isolation == "strong" else 1000)
+        command += walls.bubblewrap(self.isolation, program)
+        for place, size in (("/tmp", self.limits.tmp_bytes), ("/dev/shm", self.limits.shm_bytes)):
+            command += ["--perms", "1777", "--size", str(size), "--tmpfs", place]
+        command += ["--remount-ro", "/dev", "--chdir", "/tmp"]
+        if self.isolation == "userns":
+            command += ["--remount-ro", "/proc"]
         roots = walls.interpreter_roots()
         shown = {root: root for root in roots} | {f"{confine.KEPT}{root}": root for root in walls.covered(roots)}
         shown[f"{_INSIDE}/handful"] = str(walls.PACKAGE)
-        shown |= {inside: str(outside) for inside, outside in self.mounts.items()}
+        shown |= {inside: str(outside) for inside, outside in self.mounts.items() if inside not in self.copied}
         for parent in sorted({str(parent) for inside in shown for parent in Path(inside).parents} - {"/"}):
             command += ["--perms", "0755", "--dir", parent]
         for inside, outside in shown.items():
             command += ["--ro-bind", outside, inside]
+        command += walls.curtains(self.hidden, roots)
+        for inside in self.copied:
+            command += walls.in_memory(self.mounts[inside], inside, opened)
         for name, value in self.environment().items():
             command += ["--setenv", name, value]
         if filter_fd is not None:
@@ -140,32 +168,36 @@ class Session:
             self._scratch = self._scratch or tempfile.mkdtemp(prefix="handful-trusted-")
         if self.isolation == "userns":
             filter_fd = os.memfd_create("filter", 0)
-            os.write(filter_fd, seccomp.build())
+            os.write(filter_fd, seccomp.build(without=self.without))
             os.lseek(filter_fd, 0, os.SEEK_SET)
             passed.append(filter_fd)
         self._errors = tempfile.TemporaryFile()
+        opened: list[int] = []
         try:
-            self._process = subprocess.Popen(
-                self._command(theirs.fileno(), filter_fd),
-                stdin=subprocess.DEVNULL,
-                stdout=self._errors,
-                stderr=self._errors,
-                env=self.environment() if self.isolation == "none" else {},
-                pass_fds=passed,
-                start_new_session=True,
-                cwd=self._scratch or "/",
-            )
+            command = self._command(theirs.fileno(), filter_fd, opened)
+            with self._cpus.pinned() if self._cpus is not None else contextlib.nullcontext():
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._errors,
+                    stderr=self._errors,
+                    env=self.environment() if self.isolation == "none" else {},
+                    pass_fds=passed + opened,
+                    start_new_session=True,
+                    cwd=self._scratch or "/",
+                )
         finally:
             theirs.close()
-            if filter_fd is not None:
-                os.close(filter_fd)
+            for fd in (*opened, *([filter_fd] if filter_fd is not None else [])):
+                os.close(fd)
         self._control = ours
         if self._report(300.0)[0] != b"redy":
             raise self._broken("did not start")
 
     def _broken(self, what: str) -> Failure:
+        """The platform's failure; only before submitted code is imported can there be one in a sandbox."""
         self._errors.seek(0)
-        said = self._errors.read()[-2000:].decode("utf-8", "replace")
+        said = self._reason or self._errors.read()[-2000:].decode("utf-8", "replace")
         self.close()
         return Failure("PLATFORM", "start", f"the sandbox {what}: {said.strip()}")
 
@@ -173,12 +205,13 @@ class Session:
         assert self._control is not None
         self._control.settimeout(patience)
         try:
-            data = self._control.recv(child_program.REPORT.size)
+            data = self._control.recv(child_program.REPORT.size + child_program.REASON_BYTES)
         except (TimeoutError, OSError):
             data = b""
-        if len(data) != child_program.REPORT.size:
+        if len(data) < child_program.REPORT.size:
             return b"gone", 0
-        word, code = child_program.REPORT.unpack(data)
+        word, code = child_program.REPORT.unpack_from(data)
+        self._reason = data[child_program.REPORT.size :].decode("utf-8", "replace")
         return word, code
 
     def run(self, kind: str, seed: int, **paths: str) -> Job:
@@ -202,6 +235,7 @@ class Session:
             "packages": [str(walls.PACKAGE.parent) if self.isolation == "none" else _INSIDE],
             "save": save,
             "kept": walls.covered(walls.interpreter_roots()),
+            "without": list(self.without),
             **paths,
         }
         to_read, to_write = os.pipe2(os.O_CLOEXEC)
@@ -221,6 +255,10 @@ class Session:
         finally:
             for fd in theirs:
                 os.close(fd)
+        if self._report(120.0)[0] != b"shut":
+            for fd in (to_write, from_read, log_read):
+                os.close(fd)
+            raise self._broken("could not confine the job")
         return Job(self, to_write, from_read, log_read)
 
     def end_job(self) -> int:
@@ -241,7 +279,9 @@ class Session:
                 pass
         word, code = self._report(60.0)
         if word != b"done":
-            raise self._broken("lost its parent process")
+            # Only want of memory takes the parent away, and the job is what asked for it.
+            self.close()
+            raise Failure("OOM", "end", "the system ended the sandbox, most likely for its memory")
         return code
 
     def wait_job(self, patience: float) -> int | None:
@@ -269,6 +309,11 @@ class Session:
     def close(self) -> None:
         """End the sandbox with everything in it."""
         self._stop()
+        if self._cpus is not None:
+            self._cpus.free()
+        if self._cgroup is not None:
+            self._cgroup.remove()
+            self._cgroup = None
         if self._errors is not None:
             self._errors.close()
         if self._scratch:

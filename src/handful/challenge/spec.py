@@ -56,12 +56,17 @@ class PhaseSpec(_Strict):
 
 
 class LeagueSpec(_Strict):
-    """One ranking. ``baseline`` is the feedback score that opens the final; ``members`` what every team member must be."""
+    """One ranking. ``baseline`` is the feedback score that opens the final; ``members`` what every team member must be.
+
+    ``packages`` are those that a submission may import besides numpy and torch, with what they need; none: all that are
+    installed. With ``pretrained = false`` packages that carry weights are hidden.
+    """
 
     name: Name
     title: str = ""
     baseline: float = Field(default=0.0, ge=-1, le=1)
     pretrained: bool = True
+    packages: tuple[str, ...] = ()
     members: str = ""
 
 
@@ -327,6 +332,7 @@ baseline = 0.587
 name = "meta-learning"
 title = "Meta-learning"
 baseline = 0.361
+# no weights in the archive, and packages that carry weights are hidden; packages = ["scipy"] would show these alone
 pretrained = false
 
 [[leagues]]

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
+import resource
 import shutil
+import stat
 import subprocess
 import sys
+import sysconfig
+import threading
+import time
 from pathlib import Path
 from typing import Literal
 
-from handful.challenge import seccomp
+from handful.challenge import confine, seccomp
 from handful.errors import BadInput, Missing
 
 Isolation = Literal["strong", "userns", "none"]
 PACKAGE = Path(__file__).resolve().parents[1]
+_DEVICES = ("null", "full", "random", "urandom")
+_STREAMS = ("stdin", "stdout", "stderr")
+MOST_FILES = 2500
+_warm_until = 0.0
 _CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL")
 
 
@@ -64,9 +74,33 @@ def bubblewrap(kind: Isolation, program: str) -> list[str]:
             walls += ["--symlink", os.readlink(name), name]
         elif os.path.isdir(name):
             walls += ["--ro-bind", name, name]
-    walls += ["--ro-bind", "/usr", "/usr", "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
-    walls += ["--ro-bind-try", "/sys/devices/system/cpu", "/sys/devices/system/cpu"]
-    return [*walls, "--proc", "/proc", "--dev", "/dev"]
+    for place in system_folders():
+        walls += ["--ro-bind", place, place]
+    walls += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
+    walls += ["--ro-bind-try", "/sys/devices/system/cpu", "/sys/devices/system/cpu", "--proc", "/proc"]
+    # Not bubblewrap's own /dev: shared memory from /dev/zero is counted nowhere, and terminals are of no use here.
+    walls += ["--tmpfs", "/dev"]
+    for name in _DEVICES:
+        walls += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
+    for target, name in (("/proc/self/fd", "fd"), *((f"/proc/self/fd/{i}", n) for i, n in enumerate(_STREAMS))):
+        walls += ["--symlink", target, f"/dev/{name}"]
+    return [*walls, "--dir", "/dev/shm"]
+
+
+def system_folders() -> list[str]:
+    """What of /usr is shown: programs, libraries, the system's own interpreter; no more than these need."""
+    own = f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}"
+    found = [
+        "/usr/bin",
+        "/usr/sbin",
+        "/usr/lib32",
+        "/usr/lib64",
+        "/usr/libx32",
+        own if os.path.isdir(own) else "/usr/lib",
+    ]
+    found += sorted(str(path) for path in Path("/usr/lib").glob("python3*"))
+    found += sorted(str(path) for path in Path("/usr/local/lib").glob("python3*"))
+    return [place for place in dict.fromkeys(found) if os.path.isdir(place) and not os.path.islink(place)]
 
 
 @functools.cache
@@ -81,9 +115,60 @@ def package_folders() -> tuple[str, ...]:
 
 
 def interpreter_roots() -> tuple[str, ...]:
-    """The folders besides /usr from which the interpreter and its packages are read."""
+    """The folders besides the system's from which the interpreter and its packages are read."""
     roots = dict.fromkeys((sys.base_prefix, sys.prefix, *package_folders()))
-    return tuple(root for root in roots if not Path(root).is_relative_to("/usr"))
+    system = system_folders()
+    return tuple(
+        root for root in roots if root != "/usr" and not any(Path(root).is_relative_to(place) for place in system)
+    )
+
+
+def tree(folder: Path) -> list[tuple[Path, int]]:
+    """The files and links below a folder, relative to it, with their sizes."""
+    found = []
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = Path(place, name)
+            if path.is_symlink() or path.is_file():
+                found.append((path.relative_to(folder), path.lstat().st_size))
+    return sorted(found)
+
+
+def in_memory(folder: Path, inside: str, opened: list[int]) -> list[str]:
+    """bubblewrap's arguments for a read-only copy in memory; the descriptors it reads are added to ``opened``."""
+    files = tree(folder)
+    if len(files) > MOST_FILES:
+        raise BadInput(f"{folder} holds {len(files)} files, more than {MOST_FILES}; leave out what is not needed")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < len(files) + 256:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    size = sum(-(-size // 4096) * 4096 for _, size in files) + 4096 * (len(files) + 256)
+    out = ["--perms", "0755", "--size", str(size), "--tmpfs", inside]
+    for place in sorted(place for place, _, _ in os.walk(folder)):
+        if (inner := os.path.relpath(place, folder)) != ".":
+            out += ["--dir", f"{inside}/{inner}"]
+    for path, _ in files:
+        if (folder / path).is_symlink():
+            out += ["--symlink", os.readlink(folder / path), f"{inside}/{path}"]
+            continue
+        fd = os.open(folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        opened.append(fd)
+        out += ["--file", str(fd), f"{inside}/{path}"]
+    return [*out, "--remount-ro", inside]
+
+
+def curtains(hidden: tuple[Path, ...], roots: tuple[str, ...]) -> list[str]:
+    """bubblewrap's arguments that show the folders of ``hidden`` anew, without them: they are not there, not empty."""
+    out: list[str] = []
+    for folder in sorted({path.parent for path in hidden}):
+        kept = [f"{confine.KEPT}{folder}"] if any(folder.is_relative_to(root) for root in covered(roots)) else []
+        for place in (str(folder), *kept):
+            out += ["--perms", "0755", "--tmpfs", place]
+            for entry in sorted(folder.iterdir()):
+                if entry not in hidden:
+                    out += ["--ro-bind", str(entry), f"{place}/{entry.name}"]
+            out += ["--remount-ro", place]
+    return out
 
 
 def covered(roots: tuple[str, ...]) -> list[str]:
@@ -94,7 +179,50 @@ def covered(roots: tuple[str, ...]) -> list[str]:
 
 def readable_roots() -> list[Path]:
     """The folders of this machine that submitted code can read."""
-    return sorted({Path(root).resolve() for root in ("/usr", *interpreter_roots())} | {PACKAGE})
+    return sorted({Path(root).resolve() for root in (*system_folders(), *interpreter_roots())} | {PACKAGE})
+
+
+def warm() -> None:
+    """Begin to warm the files that are shown, every ten minutes at most, beside what else is done."""
+    global _warm_until
+    if time.monotonic() >= _warm_until:
+        _warm_until = time.monotonic() + 600
+        threading.Thread(target=_warm, daemon=True, name="warm").start()
+
+
+def _warm() -> None:
+    """Ask the system to read every file that is shown.
+
+    A page that nobody has read yet takes longer to read: a task could read some of them to leave a mark for the next.
+    Where the files do not fit into free memory together, nothing is done.
+    """
+    files, total = [], 0
+    for root in readable_roots():
+        for place, _, names in os.walk(root):
+            for name in names:
+                path = os.path.join(place, name)
+                with contextlib.suppress(OSError):
+                    facts = os.lstat(path)
+                    if stat.S_ISREG(facts.st_mode) and facts.st_size:
+                        files.append(path)
+                        total += facts.st_size
+    if total > _available():
+        return
+    for path in files:
+        with contextlib.suppress(OSError):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_WILLNEED)
+            finally:
+                os.close(fd)
+
+
+def _available() -> int:
+    with contextlib.suppress(OSError), open("/proc/meminfo", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    return 0
 
 
 def check_hidden(paths: list[Path]) -> None:

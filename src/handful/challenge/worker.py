@@ -67,6 +67,7 @@ class Worker:
             now=lease.phase,
             words=words,
             pretrained=league.pretrained,
+            packages=league.packages,
             trust=self.trust,
             progress=progress,
         )
@@ -125,6 +126,7 @@ class Worker:
             if lost.is_set() or self.stopping.is_set():
                 raise LeaseLost
 
+        began = time.monotonic()
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()
         try:
@@ -144,6 +146,7 @@ class Worker:
                 "code": "PLATFORM",
                 "told": told,
                 "full_log": f"{type(error).__name__}: {error}",
+                "seconds": time.monotonic() - began,
             }
         finally:
             ended.set()

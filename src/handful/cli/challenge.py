@@ -104,6 +104,7 @@ def run(
     import shutil
     import tempfile
 
+    from handful.challenge.failures import clean_text
     from handful.challenge.running import execute, write_run
     from handful.challenge.sources import Data
     from handful.challenge.spec import PHASES
@@ -120,7 +121,7 @@ def run(
     except ValueError as error:
         raise BadInput("--secret takes hexadecimal digits, as an earlier run printed them") from error
     data = Data(challenge, root, state or root / "state")
-    allowed = challenge.league(league).pretrained if league else True
+    chosen = challenge.league(league) if league else None
 
     def progress(done: int, total: int) -> None:
         if sys.stderr.isatty():
@@ -134,7 +135,8 @@ def run(
             submission,
             workspace,
             secret=key,
-            pretrained=allowed,
+            pretrained=chosen.pretrained if chosen else True,
+            packages=chosen.packages if chosen else (),
             trust=trust,
             tasks=tasks,
             seeds=seeds,
@@ -145,7 +147,8 @@ def run(
         if outcome.failure is not None:
             failure = outcome.failure
             emit({"failure": outcome.told, "secret": key.hex()}) if json else print(
-                f"{failure.code} in {failure.phase}: {failure.message}\n{failure.log}".rstrip(), file=sys.stderr
+                clean_text(f"{failure.code} in {failure.phase}: {failure.message}\n{failure.log}").rstrip(),
+                file=sys.stderr,
             )
             raise typer.Exit(1)
         if out is not None:

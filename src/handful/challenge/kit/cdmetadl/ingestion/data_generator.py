@@ -82,6 +82,10 @@ def read_config(path: str) -> dict[str, Any]:
                 given = json.load(file)
         except ValueError as error:
             raise ConfigError(f"config.json is not JSON: {error}") from error
+        except RecursionError:
+            raise ConfigError("config.json is nested too deeply") from None
+        except OSError as error:
+            raise ConfigError(f"config.json is no file that can be read: {error.strerror}") from error
         if not isinstance(given, dict):
             raise ConfigError("config.json must hold an object")
     config = {
