@@ -80,7 +80,7 @@ def test_many_small_files_are_a_bomb_as_well(tmp_path):
     archive = make(tmp_path / "a.zip", {f"f{i}": b"" for i in range(50)})
     with pytest.raises(BadInput, match="50 entries"):
         unpack(archive, tmp_path / "out", ArchiveLimits(entries=49))
-    with pytest.raises(BadInput, match="more than 2 entries"):
+    with pytest.raises(BadInput, match="50 entries, more than 2"):
         unpack(archive, tmp_path / "out", ArchiveLimits(entries=2))
     many = make(tmp_path / "b.zip", {f"f{i}": bytes(1 << 16) for i in range(50)})
     with pytest.raises(BadInput, match="unpacks to more"):

@@ -66,11 +66,11 @@ def root(tmp_path_factory):
 class Site:
     """A running service with its database and a worker that makes outcomes up."""
 
-    def __init__(self, root, state, **changes) -> None:
+    def __init__(self, root, state, url: str | None = None, options: dict | None = None, **changes) -> None:
         challenge = read(root / "challenge.toml")
         self.challenge = challenge.model_copy(update=changes)
-        self.database = Database(f"sqlite:///{state / 'db.sqlite'}")
-        self.app = make_app(self.challenge, self.database, root, state)
+        self.database = Database(url or f"sqlite:///{state / 'db.sqlite'}")
+        self.app = make_app(self.challenge, self.database, root, state, **(options or {}))
         self.state, self.root, self.outcomes = state, root, {}
 
     def client(self) -> TestClient:

@@ -23,6 +23,8 @@ from sqlalchemy import (
 from sqlalchemy.engine import Engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship, sessionmaker
 
+CONNECTIONS = 20
+
 
 def now() -> dt.datetime:
     """The present, in UTC, as both databases keep it."""
@@ -139,7 +141,7 @@ class Submission(Base):
     scores: Mapped[dict[str, Any] | None] = mapped_column(JSON, default=None)
     code: Mapped[str] = mapped_column(String(20), default="")
     told: Mapped[dict[str, Any]] = mapped_column(JSON, default=dict)
-    full_log: Mapped[str] = mapped_column(Text, default="")
+    full_log: Mapped[str] = mapped_column(Text, default="", deferred=True)
     user: Mapped[User] = relationship()
 
 
@@ -147,9 +149,11 @@ def make_engine(url: str) -> Engine:
     """An engine for ``sqlite:///file`` or ``postgresql+psycopg://...`` that survives a restart of the server."""
     if url.startswith("postgresql://"):
         url = url.replace("postgresql://", "postgresql+psycopg://", 1)
+    # One connection for each thread of the service: nobody waits for a connection, they are made when first needed.
+    pool: dict[str, Any] = {"pool_size": CONNECTIONS, "max_overflow": 4, "pool_timeout": 10}
     if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True, pool_recycle=300)
-    engine = create_engine(url, connect_args={"timeout": 30, "check_same_thread": False})
+        return create_engine(url, pool_pre_ping=True, pool_recycle=300, **pool)
+    engine = create_engine(url, connect_args={"timeout": 30, "check_same_thread": False}, **pool)
 
     @event.listens_for(engine, "connect")
     def _settings(connection: Any, _: Any) -> None:

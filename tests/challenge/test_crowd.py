@@ -1,0 +1,189 @@
+"""The service under many and under hostile connections, on a real server with SQLite and with PostgreSQL."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs handful[serve]")
+import httpx
+from sqlalchemy import event, select
+
+from handful.challenge.db import Submission, User
+
+from .serving import Served, served
+from .test_queue import Postgres, find
+from .test_service import PASSWORD, Site, archive, root, token  # noqa: F401
+
+
+@pytest.fixture(scope="module")
+def postgres_url():
+    if not find("initdb"):
+        yield None
+        return
+    server = Postgres()
+    server.control("start")
+    yield server.url
+    server.control("stop")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def make(request, root, tmp_path, postgres_url):  # noqa: F811
+    """Makes a served site with the options of ``make_app``, on either database."""
+    from contextlib import ExitStack
+
+    from handful.challenge.db import Base, Database
+
+    with ExitStack() as stack:
+
+        def go(**options) -> Served:
+            url = None
+            if request.param == "postgresql":
+                pytest.importorskip("psycopg", reason="needs handful[serve]")
+                if postgres_url is None:
+                    pytest.skip("PostgreSQL is not installed; tested on SQLite only")
+                url = postgres_url
+                old = Database(url)
+                Base.metadata.drop_all(old.engine)
+                old.engine.dispose()
+            return stack.enter_context(served(Site(root, tmp_path, url, options)))
+
+        yield go
+
+
+def open_phase(server: Served) -> None:
+    boss = server.site.organiser()
+    server.site.advance(boss)
+
+
+POST = "POST {path} HTTP/1.1\nHost: x\nContent-Type: application/x-www-form-urlencoded\nContent-Length: 100\n{more}\n"
+
+
+def test_connections_that_go_silent_stop_nobody_else(make):
+    server = make(patience=600)
+    with server.client(follow_redirects=True) as ann:
+        assert server.register(ann, "ann").status_code == 200
+        cookie = f"Cookie: handful_session={ann.cookies['handful_session']}\n"
+        # More than the pool has connections and than the pages have threads, half of them logged in.
+        paths = ["/account", "/login", "/register", "/submissions", "/api/submissions", "/organiser/advance"]
+        lines = [
+            server.raw(POST.format(path=paths[i % len(paths)], more=cookie if i % 2 else ""), b"name=a")
+            for i in range(60)
+        ]
+        time.sleep(1)
+        try:
+            with server.client(timeout=15) as bob:
+                assert server.register(bob, "bob").status_code == 303
+            assert ann.get("/account").status_code == 200
+            form = {"pseudonym": "Anna", "csrf": server.csrf(ann, "/account")}
+            assert ann.post("/account", data=form, timeout=15).status_code == 200
+        finally:
+            for line in lines:
+                line.close()
+
+
+def test_a_form_that_comes_too_slowly_is_sent_away(make):
+    server = make(patience=0.5)
+    line = server.raw(POST.format(path="/login", more=""), b"name=a")
+    answer = line.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 408") and b"too slowly" in answer
+
+
+def test_many_posts_at_once_end_in_an_answer_each(make):
+    server = make()
+    open_phase(server)
+
+    def come(i: int) -> list[int]:
+        with server.client() as client:
+            codes = [server.register(client, f"team{i}x").status_code]
+            for wrong in ("wrong password!", PASSWORD):
+                form = {"name": f"team{i}x", "password": wrong, "csrf": server.csrf(client, "/login")}
+                codes.append(client.post("/login", data=form).status_code)
+            form = {"league": "free-style", "csrf": server.csrf(client, "/submissions")}
+            codes.append(client.post("/submissions", data=form, files={"archive": ("s.zip", archive())}).status_code)
+            return codes
+
+    with ThreadPoolExecutor(25) as threads:
+        found = list(threads.map(come, range(25)))
+    assert all(codes == [303, 401, 303, 303] for codes in found), found
+    with server.site.database.reading() as session:
+        assert len(list(session.scalars(select(Submission)))) == 25
+
+
+def test_a_line_that_is_too_long_is_told_to_come_back(make):
+    from threading import Event
+
+    server = make()
+    site = server.site.app.state.site
+    site.crowd.line = 3
+    gate = Event()
+    held = [site.crowd.threads.submit(gate.wait) for _ in range(2)]
+
+    def come(i: int) -> httpx.Response:
+        with server.client() as client:
+            return server.register(client, f"bird{i}")
+
+    with ThreadPoolExecutor(10) as threads:
+        waiting = [threads.submit(come, i) for i in range(10)]
+        end = time.monotonic() + 60
+        while sum(each.done() for each in waiting) < 7 and time.monotonic() < end:
+            time.sleep(0.05)
+        gate.set()
+        answers = [each.result() for each in waiting]
+    assert all(each.result() for each in held)
+    turned = [answer for answer in answers if answer.status_code == 503]
+    assert len(turned) == 7 and sorted({answer.status_code for answer in answers}) == [303, 503]
+    assert all(int(answer.headers["retry-after"]) > 0 for answer in turned)
+
+
+def test_quotas_are_exact_when_one_account_uploads_many_times_at_once(make):
+    server = make()
+    open_phase(server)
+    server.site.app.state.site.seats.each = 50
+    with server.client() as client:
+        server.register(client, "ann")
+        form = {"league": "free-style", "csrf": server.csrf(client, "/submissions")}
+        files = {"archive": ("s.zip", archive())}
+        with ThreadPoolExecutor(20) as threads:
+            codes = list(
+                threads.map(lambda _: client.post("/submissions", data=form, files=files).status_code, range(20))
+            )
+    assert sorted(codes) == [303] * 2 + [400] * 18
+    with server.site.database.reading() as session:
+        kept = {row.archive for row in session.scalars(select(Submission))}
+    assert {path.name for path in (server.site.state / "submissions").iterdir()} == kept and len(kept) == 2
+
+
+def test_the_answer_leaves_after_the_commit(make):
+    server = make()
+
+    @event.listens_for(server.site.database.engine, "commit")
+    def slow(_) -> None:
+        time.sleep(0.5)
+
+    with server.client() as client:
+        answer = server.register(client, "ann")
+        assert answer.status_code == 303 and client.get(answer.headers["location"]).status_code == 200
+        client.post("/logout", data={"csrf": server.csrf(client, "/account")})
+        form = {"name": "ann", "password": PASSWORD, "csrf": server.csrf(client, "/login")}
+        answer = client.post("/login", data=form)
+        assert answer.status_code == 303 and client.get(answer.headers["location"]).status_code == 200
+
+
+def test_a_commit_that_fails_is_not_reported_as_success(make):
+    from sqlalchemy.exc import OperationalError
+
+    server = make()
+
+    @event.listens_for(server.site.database._write, "before_commit")
+    def broken(session) -> None:
+        if any(isinstance(each, User) for each in session.identity_map.values()):
+            raise OperationalError("commit", {}, Exception("disk I/O error"))
+
+    with server.client() as client:
+        answer = server.register(client, "ann")
+    assert answer.status_code == 503 and "location" not in answer.headers and "handful_session" not in answer.cookies
+    with server.site.database.reading() as session:
+        assert list(session.scalars(select(User))) == []
