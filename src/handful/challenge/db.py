@@ -19,6 +19,8 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
+    func,
+    select,
 )
 from sqlalchemy.engine import Engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship, sessionmaker
@@ -87,12 +89,20 @@ class Login(Base):
     expires: Mapped[dt.datetime] = mapped_column(DateTime)
 
 
+class TakenName(Base):
+    """A name or pseudonym in the form in which names are compared; each can be had by one account only."""
+
+    __tablename__ = "taken_names"
+    folded: Mapped[str] = mapped_column(String(200), primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), index=True)
+
+
 class Attempt(Base):
-    """A failed login, to slow guessing down."""
+    """Something that is slowed down when it comes too often: a login or a registration; ``key`` is a hash of whose."""
 
     __tablename__ = "attempts"
     id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(40), index=True)
+    key: Mapped[str] = mapped_column("name", String(40), index=True)
     at: Mapped[dt.datetime] = mapped_column(DateTime, default=now)
 
 
@@ -143,6 +153,12 @@ class Submission(Base):
     told: Mapped[dict[str, Any]] = mapped_column(JSON, default=dict)
     full_log: Mapped[str] = mapped_column(Text, default="", deferred=True)
     user: Mapped[User] = relationship()
+
+
+def one_at_a_time(session: Session, key: str) -> None:
+    """Let no other session pass here with the same key until this one ends; SQLite has one writer in any case."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(key, 0))))
 
 
 def make_engine(url: str) -> Engine:

@@ -61,6 +61,18 @@ def advance(session: Session, challenge: Challenge) -> str:
     return new.name
 
 
+def frozen(session: Session) -> bool:
+    """Whether what teams say of themselves can no longer change; holds the phase still while the session lasts."""
+    session.scalars(select(Phase).with_for_update(read=True)).all()
+    return current(session) == "final"
+
+
+def ended(session: Session) -> bool:
+    """Whether the final phase is over, after which hidden data sets are named."""
+    phase = session.get(Phase, "final")
+    return phase is not None and phase.ended is not None
+
+
 def open_submissions(session: Session, phase: str) -> int:
     """How many submissions of a phase are not finished."""
     query = select(func.count()).select_from(Submission).where(Submission.phase == phase, Submission.status.in_(_OPEN))

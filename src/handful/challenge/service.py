@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnection
 from starlette.exceptions import HTTPException
 
-from handful.challenge import rules
+from handful.challenge import accounts, litter, rules
 from handful.challenge.db import CONNECTIONS, Database
 from handful.challenge.spec import Challenge
 from handful.challenge.web.account import accounts_of
@@ -35,17 +35,21 @@ def make_app(
     *,
     https: bool = False,
     patience: float = 20.0,
+    registrations: int = 30,
     schema: bool = False,
 ) -> FastAPI:
     """The service of one challenge; ``state`` holds uploads, runs and results.
 
-    ``patience`` is how many seconds a form may take to arrive; ``schema`` serves the description of the calls, for tests.
+    ``patience`` is how many seconds a form may take to arrive, ``registrations`` how many accounts may be made from
+    one address in a quarter of an hour before each must wait; ``schema`` serves the description of the calls, for tests.
     """
     (state / "submissions").mkdir(parents=True, exist_ok=True)
     database.create()
     with database.writing() as session:
         rules.begin(session, challenge)
-    site = Site(challenge, database, root, state, https)
+        accounts.claim_names(session)
+    litter.sweep_uploads(database, state)
+    site = Site(challenge, database, root, state, https, registrations)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -74,6 +78,10 @@ def make_app(
     @app.exception_handler(HandfulError)
     def unhappy(request: Request, error: HandfulError) -> Response:
         return refused(request, Refused(400, str(error)[0].upper() + str(error)[1:] + "."))
+
+    @app.exception_handler(accounts.TooOften)
+    def slower(request: Request, error: accounts.TooOften) -> Response:
+        return refused(request, Refused(429, str(error)[0].upper() + str(error)[1:] + ".", retry=error.seconds))
 
     @app.exception_handler(HTTPException)
     def standard(request: Request, error: HTTPException) -> Response:

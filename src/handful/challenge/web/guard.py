@@ -42,6 +42,8 @@ class Guard:
         body = Body(receive)
         answer = Answer(send, body)
         try:
+            if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
+                raise Refused(404, "There is no such page.")
             if scope["method"] == "POST":
                 await self.admit(scope, body)
             await self.app(scope, body.receive, answer.send)
@@ -74,6 +76,9 @@ class Guard:
         body.deadline = anyio.current_time() + seconds
         if not upload:
             await body.take()
+            # No database keeps a NUL in a text, and no form of ours has one.
+            if b"\x00" in (body.kept or b"") or b"%00" in (body.kept or b""):
+                raise Refused(422, "The form holds a character that text cannot have.")
 
 
 class Body:

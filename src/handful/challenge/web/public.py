@@ -60,6 +60,7 @@ def public(site: Site) -> APIRouter:
             raise Refused(404, "There is a leaderboard for the feedback and for the final phase.")
         with site.visit(request) as who:
             lines = rules.leaderboard(who.session, challenge, phase, league)
-        return PlainTextResponse(export_csv(lines), media_type="text/csv")
+            text = export_csv(lines, named=rules.ended(who.session))
+        return PlainTextResponse(text, media_type="text/csv")
 
     return routes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,6 +67,7 @@ class Site:
     root: Path
     state: Path
     https: bool = False
+    registrations: int = 30
 
     def __post_init__(self) -> None:
         self.crowd, self.seats = Crowd(), Seats()
@@ -89,6 +91,17 @@ class Site:
         found = accounts.find_login(session, request.cookies.get(COOKIE))
         user, login = found if found else (None, None)
         return Visit(session, user, login, request.cookies.get(GUEST, ""))
+
+    def address(self, request: Request) -> str:
+        """Where a request comes from; of IPv6 the network, which is what one visitor has."""
+        host = request.client.host if request.client is not None else ""
+        try:
+            ip = ipaddress.ip_address(host)
+        except ValueError:
+            return host
+        if isinstance(ip, ipaddress.IPv4Address):
+            return host
+        return str(ip.ipv4_mapped or ipaddress.ip_network((ip, 64), strict=False))
 
     def caller(self, request: Request, session: Session) -> User:
         """A program's account, by its token."""

@@ -20,7 +20,7 @@ from handful.challenge import rules
 from handful.challenge.archive import ArchiveLimits, clean_name, digest, root_of, unpack, weights_in
 from handful.challenge.db import Submission, User
 from handful.challenge.web.refused import Refused
-from handful.challenge.web.site import Number, Site
+from handful.challenge.web.site import Number, Site, Visit
 from handful.errors import BadInput, HandfulError
 
 # The forms are read by hand, after the sender is known; this is how they are described.
@@ -56,8 +56,8 @@ def submissions(site: Site) -> APIRouter:
     def results(request: Request, number: Number) -> Response:
         with site.visit(request) as who:
             row = site.own(who, number)
-        path = site.state / "results" / str(row.id) / "results.html"
-        if not path.is_file():
+            path = result_file(site, who, row, "results.html")
+        if path is None:
             raise Refused(404, "This submission has no results page.")
         return FileResponse(path, media_type="text/html")
 
@@ -65,12 +65,12 @@ def submissions(site: Site) -> APIRouter:
     def download(request: Request, number: Number, name: str) -> Response:
         with site.visit(request) as who:
             row = site.own(who, number)
+            known = name in ("scores.json", "scores.txt", "tasks.parquet")
+            path = result_file(site, who, row, name) if known else None
         if name == "archive.zip":
-            return FileResponse(site.state / "submissions" / row.archive, filename=f"submission-{row.id}.zip")
-        if name in ("scores.json", "scores.txt", "tasks.parquet"):
-            path = site.state / "results" / str(row.id) / name
-            if path.is_file():
-                return FileResponse(path, filename=name)
+            path = site.state / "submissions" / row.archive
+        if path is not None and path.is_file():
+            return FileResponse(path, filename=f"submission-{row.id}.zip" if name == "archive.zip" else name)
         raise Refused(404, "There is no such file.")
 
     @routes.post("/submissions", openapi_extra=_BODY)
@@ -100,6 +100,14 @@ def submissions(site: Site) -> APIRouter:
             return facts(row)
 
     return routes
+
+
+def result_file(site: Site, who: Visit, row: Submission, name: str) -> Path | None:
+    """A file of a recorded result: with numbers for hidden data sets until the challenge ends, organisers excepted."""
+    folder = site.state / "results" / str(row.id)
+    if who.participant().organiser or rules.ended(who.session):
+        folder /= "named"
+    return folder / name if row.status == "scored" and (folder / name).is_file() else None
 
 
 async def take(
