@@ -187,3 +187,45 @@ def test_a_commit_that_fails_is_not_reported_as_success(make):
     assert answer.status_code == 503 and "location" not in answer.headers and "handful_session" not in answer.cookies
     with server.site.database.reading() as session:
         assert list(session.scalars(select(User))) == []
+
+
+def test_parallel_guesses_are_counted_exactly(make):
+    server = make()
+    with server.client() as ann:
+        server.register(ann, "ann")
+
+    def come(_: int) -> int:
+        with server.client() as client:
+            form = {"name": "ann", "password": "wrong password", "csrf": server.csrf(client, "/login")}
+            return client.post("/login", data=form).status_code
+
+    with ThreadPoolExecutor(30) as threads:
+        codes = list(threads.map(come, range(30)))
+    # A guess in flight may come after the first short delay has passed; without a count, all thirty would be checked.
+    assert set(codes) == {401, 429} and 10 <= codes.count(401) <= 13
+
+
+def test_a_length_and_chunks_together_are_refused_and_the_body_is_not_kept(make):
+    server = make()
+    with server.client() as ann:
+        server.register(ann, "ann")
+        cookie = f"handful_session={ann.cookies['handful_session']}"
+    head = f"POST /submissions HTTP/1.1\nHost: x\nCookie: {cookie}\nContent-Length: 1\nTransfer-Encoding: chunked\n"
+    head += "Content-Type: multipart/form-data; boundary=b\n\n"
+    line = server.raw(head, b"4\r\nabcd\r\n" * 3, b"0\r\n\r\n")
+    assert line.makefile("rb").readline().split()[1] in (b"400", b"411")
+    line.close()
+    with server.client() as anyone:
+        answer = anyone.post("/login", content=(b"x" for _ in range(3)))
+    assert answer.status_code == 411
+
+
+def test_the_login_is_checked_before_an_upload_is_taken(make):
+    server = make()
+    for path in ("/submissions", "/api/submissions"):
+        head = (
+            f"POST {path} HTTP/1.1\nHost: x\nContent-Type: multipart/form-data; boundary=b\nContent-Length: 9000000\n\n"
+        )
+        line = server.raw(head, b"--b\r\n")
+        assert line.makefile("rb").readline().startswith(b"HTTP/1.1 401"), "answered while the body is still to come"
+        line.close()
