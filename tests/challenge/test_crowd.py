@@ -229,3 +229,18 @@ def test_the_login_is_checked_before_an_upload_is_taken(make):
         line = server.raw(head, b"--b\r\n")
         assert line.makefile("rb").readline().startswith(b"HTTP/1.1 401"), "answered while the body is still to come"
         line.close()
+
+
+def test_the_load_of_a_few_participants_ends_without_a_500(tmp_path):
+    """The load test of benchmarks/, small and without a limit on the times."""
+    import json
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    script = Path(__file__).parents[2] / "benchmarks" / "challenge_load.py"
+    command = [sys.executable, str(script), "--participants", "4", "--uploads", "8"]
+    report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=900).stdout)
+    assert report["statuses"]["register"]["303"] == 4 and report["statuses"]["upload"]["303"] == 8
+    assert not [code for codes in report["statuses"].values() for code in codes if code.startswith("5")]
+    assert sum(report["submissions"].values()) == 8
