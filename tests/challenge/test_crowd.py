@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -27,6 +28,7 @@ def postgres_url():
     server.control("start")
     yield server.url
     server.control("stop")
+    shutil.rmtree(server.place, ignore_errors=True)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
