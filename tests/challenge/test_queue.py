@@ -171,3 +171,35 @@ def test_a_worker_that_is_told_to_stop_gives_its_submission_back(tmp_path):
     assert worker.wait(30) == 0
     rows = statuses(database)
     assert {row.status for row in rows} == {"queued"} and {row.attempts for row in rows} == {0}
+
+
+def test_a_worker_killed_before_its_record_leaves_nothing_half_done(tmp_path):
+    """The results are in place before the record is; until then the submission is another worker's to run."""
+    import datetime as dt
+
+    from handful.challenge import litter, queue
+
+    database = fill(f"sqlite:///{tmp_path / 'queue.sqlite'}", tmp_path)
+    first = queue.take(database, "first", dt.timedelta(seconds=-1))
+    order = []
+
+    def move() -> None:
+        order.append(statuses(database)[0].status)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        queue.finish(database, first, {"status": "scored", "score": 0.5}, move)
+    assert order == ["running"] and statuses(database)[0].status == "running"
+    for name in (litter.run_name(first.submission, first.worker), "7-of-a-killed-worker"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    second = queue.take(database, "second")
+    assert second.submission == first.submission
+    mine = tmp_path / "runs" / litter.run_name(second.submission, second.worker)
+    mine.mkdir()
+    litter.sweep_runs(database, tmp_path)
+    assert list((tmp_path / "runs").iterdir()) == [mine], "only what is held stays"
+    moved = []
+    assert queue.finish(database, second, {"status": "scored", "score": 0.6}, lambda: moved.append(1)) and moved
+    assert not queue.finish(database, first, {"status": "scored", "score": 0.5}, lambda: moved.append(2))
+    assert moved == [1], "a worker that lost its lease moves nothing"
+    database.engine.dispose()

@@ -9,6 +9,7 @@ import re
 import zipfile
 
 import numpy as np
+import polars as pl
 import pytest
 
 from .conftest import source
@@ -18,7 +19,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from handful.challenge import accounts, queue, rules, scores, seeds
-from handful.challenge.db import Database, Login, Phase, Submission, Token, User, now
+from handful.challenge.db import Attempt, Database, Login, Phase, Submission, Token, User, now
 from handful.challenge.failures import Failure, tell
 from handful.challenge.plan import Row
 from handful.challenge.running import Outcome
@@ -66,11 +67,11 @@ def root(tmp_path_factory):
 class Site:
     """A running service with its database and a worker that makes outcomes up."""
 
-    def __init__(self, root, state, **changes) -> None:
+    def __init__(self, root, state, url: str | None = None, options: dict | None = None, **changes) -> None:
         challenge = read(root / "challenge.toml")
         self.challenge = challenge.model_copy(update=changes)
-        self.database = Database(f"sqlite:///{state / 'db.sqlite'}")
-        self.app = make_app(self.challenge, self.database, root, state)
+        self.database = Database(url or f"sqlite:///{state / 'db.sqlite'}")
+        self.app = make_app(self.challenge, self.database, root, state, **(options or {}))
         self.state, self.root, self.outcomes = state, root, {}
 
     def client(self) -> TestClient:
@@ -206,15 +207,183 @@ def test_forms_without_the_right_csrf_token_are_refused(site):
     assert fresh.post("/login", data={"name": "ann", "password": PASSWORD, "csrf": ""}).status_code == 403
 
 
-def test_wrong_passwords_are_refused_and_slowed(site):
+def guess(client: TestClient, name: str, password: str):
+    return client.post("/login", data={"name": name, "password": password, "csrf": token(client, "/login")})
+
+
+def test_wrong_passwords_are_slowed_for_who_guesses_and_not_for_the_owner(site):
     site.participant("ann")
+    eve = TestClient(site.app, client=("198.51.100.7", 1), follow_redirects=False)
+    codes = [guess(eve, "ann", "wrong password").status_code for _ in range(12)]
+    assert codes[0] == 401 and codes[-1] == 429, "guessing is slowed in the end"
+    answer = guess(eve, "ann", PASSWORD)
+    assert answer.status_code == 429 and int(answer.headers["retry-after"]) > 0 and "too many" in answer.text.lower()
+    owner = TestClient(site.app, client=("203.0.113.9", 1), follow_redirects=False)
+    assert guess(owner, "ann", PASSWORD).status_code == 303, "the owner, who comes from elsewhere, is not shut out"
+    with site.database.writing() as session:
+        for row in session.scalars(select(Attempt)):
+            row.at = now() - dt.timedelta(minutes=10)
+    assert guess(eve, "ann", PASSWORD).status_code == 303, "a delay, not a ban"
+
+
+def test_an_unknown_name_costs_as_much_hashing_as_a_known_one(site, monkeypatch):
+    import argon2
+
+    site.participant("ann")
+    guess(site.client(), "warm", "some password")
+    made = []
+    for verb in ("hash", "verify"):
+        old = getattr(argon2.PasswordHasher, verb)
+        counted = lambda self, *a, old=old, verb=verb: (made.append(verb), old(self, *a))[1]  # noqa: E731
+        monkeypatch.setattr(argon2.PasswordHasher, verb, counted)
+    cost = {}
+    for name in ("ann", "nobody-of-that-name"):
+        made.clear()
+        assert guess(site.client(), name, "wrong password").status_code == 401
+        cost[name] = sorted(made)
+    assert cost["ann"] == cost["nobody-of-that-name"] == ["verify"]
+
+
+def test_registrations_from_one_address_are_slowed(root, tmp_path):
+    site = Site(root, tmp_path, options={"registrations": 3})
+    for name in ("ann", "bob", "eve"):
+        site.participant(name)
+    form = {"name": "joe", "password": PASSWORD, "email": "j@example.org", "real_name": "Joe"}
     client = site.client()
-    for _ in range(10):
-        form = {"name": "ann", "password": "wrong password", "csrf": token(client, "/login")}
-        assert client.post("/login", data=form).status_code == 401
+    answer = client.post("/register", data={**form, "csrf": token(client, "/register")})
+    assert answer.status_code == 429 and int(answer.headers["retry-after"]) > 0
+    other = TestClient(site.app, client=("2001:db8::1", 1), follow_redirects=False)
+    assert other.post("/register", data={**form, "csrf": token(other, "/register")}).status_code == 303
+
+
+@pytest.mark.parametrize(
+    "name", ["ANN.MAY", "аnn.mау", "ann\u00ad.may", "ann.may\n", "ánn.may", "ａｎｎ.may", "ann.ma\u200by", "Ann .May"]
+)
+def test_names_that_look_alike_are_one_name(site, name):
+    site.participant("ann.may")
+    bob, fresh = site.participant("bob"), site.client()
+    form = {"name": name, "password": PASSWORD, "email": "x@example.org", "real_name": "X"}
+    assert fresh.post("/register", data={**form, "csrf": token(fresh, "/register")}).status_code == 400
+    answer = bob.post("/account", data={"csrf": token(bob, "/account"), "pseudonym": name})
+    assert answer.status_code == 400 and "taken" in answer.text
+    with site.database.reading() as session:
+        assert {user.shown for user in session.scalars(select(User))} == {"ann.may", "bob"}
+
+
+def test_a_name_cannot_be_registered_that_is_anothers_pseudonym_and_is_free_when_given_up(site):
+    ann = site.participant("ann")
+    assert ann.post("/account", data={"csrf": token(ann, "/account"), "pseudonym": "Ｋestrel"}).status_code == 303
+    form = {"name": "kestrel", "password": PASSWORD, "email": "x@example.org", "real_name": "X"}
+    fresh = site.client()
+    assert fresh.post("/register", data={**form, "csrf": token(fresh, "/register")}).status_code == 400
+    assert ann.post("/account", data={"csrf": token(ann, "/account"), "pseudonym": ""}).status_code == 303
+    assert fresh.post("/register", data={**form, "csrf": token(fresh, "/register")}).status_code == 303
+
+
+def test_leagues_and_team_facts_freeze_when_the_final_begins(site):
+    boss, ann = site.organiser(), site.participant("ann")
+    site.advance(boss)
+    team = {"member-0": "A", "pseudonym": "Wren", "fact-0": "prototypes"}
+    assert ann.post("/account", data={"csrf": token(ann, "/account"), **team}).status_code == 303
+    enter(site, ann, 0.8)
+    site.advance(boss)
+    site.work(0.8)
+    for change in ({"member-0-women": "yes"}, {"member-1": "B"}, {"pseudonym": "Kite"}, {"fact-0": "other"}):
+        answer = ann.post("/account", data={"csrf": token(ann, "/account"), **team, **change})
+        assert answer.status_code == 400 and "final phase has begun" in answer.text
+    assert names(site, "final", "women") == [] and names(site, "final", "free-style") == [(1, "Wren")]
+    more = {**team, "fact-1": "none", "conflicted": "yes"}
+    assert ann.post("/account", data={"csrf": token(ann, "/account"), **more}).status_code == 303
+    assert names(site, "final", "free-style") == [(None, "Wren")], "a conflict can be declared at any time"
+
+
+def test_pages_that_break_carry_the_same_headers_and_tell_nothing(site, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("secret path /hidden/labels")
+
+    monkeypatch.setattr(rules, "leaderboard", broken)
+    fine, answer = site.client().get("/login"), site.client().get("/leaderboard")
+    assert answer.status_code == 500 and "hidden" not in answer.text
+    for name in ("content-security-policy", "x-content-type-options", "x-frame-options", "cache-control"):
+        assert answer.headers[name] == fine.headers[name]
+
+
+def test_redirects_do_not_follow_the_host(site):
+    ann = site.participant("ann")
+    for path in ("/login/", "/submissions/", "/account/"):
+        answer = ann.get(path, headers={"host": "evil.example"})
+        assert "evil" not in answer.headers.get("location", "") and answer.status_code == 404
+    client = site.client()
     form = {"name": "ann", "password": PASSWORD, "csrf": token(client, "/login")}
-    answer = client.post("/login", data=form)
-    assert answer.status_code == 400 and "too many" in answer.text.lower()
+    answer = client.post("/login", data=form, headers={"host": "evil.example", "x-forwarded-host": "evil.example"})
+    assert answer.headers["location"] == "/submissions"
+
+
+def test_no_refusal_of_an_upload_shows_a_path_of_the_server(site):
+    boss, ann = site.organiser(), site.participant("ann")
+    site.advance(boss)
+    for data in (archive(**{"/".join(["é" * 90] * 2): "x"}), archive(**{"x" * 239: "x"}), b"not a zip"):
+        answer = upload(ann, data=data)
+        page = answer.text.split("<main>")[-1]
+        assert answer.status_code in (303, 400)
+        assert "/tmp" not in page and str(site.state) not in page and ".partial" not in page
+
+
+def test_huge_numbers_and_nul_bytes_are_refused(site):
+    ann = site.participant("ann")
+    for number in (10**9, 2**31, 2**63, 10**30, "9" * 5000, -1, 0):
+        for path in (f"/submissions/{number}", f"/submissions/{number}/results", f"/submissions/{number}/scores.json"):
+            assert ann.get(path).status_code in (404, 422)
+    for path in ("/submissions/%00", "/leaderboard?league=%00", "/leaderboard.csv?phase=final&league=a%00b", "/%00"):
+        assert ann.get(path).status_code in (404, 422)
+    for page in ("/login", "/register"):
+        client = site.client()
+        form = {"name": "a\x00b", "password": PASSWORD, "email": "a@b.c", "csrf": token(client, page)}
+        assert client.post(page, data=form).status_code == 422
+    assert ann.post("/account", data={"csrf": token(ann, "/account"), "pseudonym": "a\x00b"}).status_code == 422
+
+
+def test_hidden_data_sets_are_numbered_until_the_challenge_ends(site):
+    boss, ann, eve = site.organiser(), site.participant("ann"), site.participant("eve")
+    secret = {"zebras-in-fog": 0.9, "aardvark-cells": 0.8}
+    site.advance(boss)
+
+    def seen(client: TestClient) -> bytes:
+        """Everything that a participant can reach: every page, file and call, archives and tables unpacked."""
+        pages = ["/", "/data", "/leaderboard", "/account", "/submissions"]
+        for league in site.challenge.leagues:
+            for phase in ("feedback", "final"):
+                pages += [f"/leaderboard{kind}?league={league.name}&phase={phase}" for kind in ("", ".csv")]
+        files = ("", "/results", "/archive.zip", "/scores.json", "/scores.txt", "/tasks.parquet")
+        pages += [f"/submissions/{number}{name}" for number in range(1, 6) for name in files]
+        out, found = [], 0
+        page = client.post("/account/token", data={"csrf": token(client, "/account")}).text
+        headers = {"Authorization": "Bearer " + re.search(r"hf_[\w-]+", page).group(0)}
+        for path in [*pages, *(f"/api/submissions/{number}" for number in range(1, 6))]:
+            answer = client.get(path, headers=headers)
+            assert answer.status_code in (200, 404)
+            found += path.startswith("/submissions/") and answer.status_code == 200
+            out.append(answer.content)
+            if path.endswith(".parquet") and answer.status_code == 200:
+                out.append(pl.read_parquet(io.BytesIO(answer.content)).write_csv().encode())
+        assert found or client is eve, "a search that reaches nothing proves nothing"
+        return b"\n".join(out)
+
+    enter(site, ann, 0.0, datasets=secret)
+    for step in range(2):
+        for client in (ann, eve):
+            text = seen(client)
+            assert not [name for name in secret if name.encode() in text or name.split("-")[0].encode() in text]
+        assert b"dataset_1" in seen(ann)
+        if step == 0:
+            site.advance(boss)
+            site.work(datasets=secret)
+    assert b"zebras-in-fog" in boss.get("/submissions/1/scores.json").content, "organisers see the names"
+    site.advance(boss)
+    text = seen(ann)
+    assert all(name.encode() in text for name in secret), "named when the challenge has ended"
+    columns = site.client().get("/leaderboard.csv?phase=final&league=free-style").text.splitlines()[0]
+    assert columns.endswith("aardvark-cells,zebras-in-fog")
 
 
 def test_logging_out_ends_the_session(site):

@@ -5,13 +5,14 @@ Every limit is enforced on the bytes while they come out: the sizes that an arch
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import lzma
 import os
 import re
 import shutil
 import stat
-import struct
 import unicodedata
 import zipfile
 import zlib
@@ -97,65 +98,75 @@ def _junk(parts: tuple[str, ...]) -> bool:
     return parts[0] == "__MACOSX" or parts[-1] == ".DS_Store" or "__pycache__" in parts
 
 
-def unpack(archive: Path, folder: Path, limits: ArchiveLimits | None = None) -> Unpacked:
-    """Unpack ``archive`` into the new folder ``folder``, or raise and leave nothing.
+def unpack(archive: Path, folder: Path, limits: ArchiveLimits | None = None, shown: str = "") -> Unpacked:
+    """Unpack ``archive`` into the new folder ``folder``, or raise and leave nothing; errors call it ``shown``.
 
     Refused: absolute and climbing paths, links and other special entries, two entries of one name (case apart too),
     encrypted entries, more entries or bytes than the limits, counted while they are written.
     """
-    limits = limits or ArchiveLimits()
+    limits, shown = limits or ArchiveLimits(), shown or archive.name
     if archive.stat().st_size > limits.archive_bytes:
-        raise BadInput(f"{archive.name} is larger than {limits.archive_bytes >> 20} MB; leave out what is not needed")
+        raise BadInput(f"{shown} is larger than {limits.archive_bytes >> 20} MB; leave out what is not needed")
     if folder.exists():
         raise BadInput(f"{folder} exists already; unpack into a new folder")
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        files, total = _extract(archive, partial, limits)
+        files, total = _extract(archive, partial, limits, shown)
         os.replace(partial, folder)
     except _UNREADABLE as error:
         shutil.rmtree(partial, ignore_errors=True)
-        raise BadInput(f"{archive.name} is not a zip archive that can be read ({clean_name(str(error))})") from error
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.EIO):
+            raise
+        # An error of the system names the file it was about, which is on the server.
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise BadInput(f"{shown} is not a zip archive that can be read ({clean_name(why)})") from error
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
     return Unpacked(folder, tuple(sorted(files)), total, digest(archive))
 
 
-def _check_directory(archive: Path, limits: ArchiveLimits) -> None:
-    """Refuse a table of contents too long to read into memory, before it is read."""
-    with open(archive, "rb") as file:
-        file.seek(max(0, archive.stat().st_size - (1 << 16) - 22))
-        tail = file.read()
-    at = tail.find(b"PK\x05\x06")
-    while at >= 0:
-        record = tail[at : at + 22]
-        if len(record) == 22 and struct.unpack_from("<I", record, 12)[0] > limits.entries * 1024:
-            raise BadInput(f"{archive.name} has more than {limits.entries} entries; leave some out")
-        at = tail.find(b"PK\x05\x06", at + 1)
+class _Bounded(io.FileIO):
+    """A file that refuses to be read in pieces larger than ``most``.
+
+    The table of contents is read in one piece whose size the archive declares, in one of two records; whichever is
+    believed, the piece is not read into memory.
+    """
+
+    def __init__(self, path: Path, most: int) -> None:
+        super().__init__(path)
+        # The tail of an archive, with a comment of 64 KB, is read whole.
+        self.most = max(most, 1 << 17)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """As of any file, unless the piece is too large."""
+        left = os.fstat(self.fileno()).st_size - self.tell()
+        if (left if size is None or size < 0 else min(size, left)) > self.most:
+            raise BadInput("the archive's table of contents is too long; leave out what is not needed")
+        return super().read(size) or b""
 
 
-def _extract(archive: Path, folder: Path, limits: ArchiveLimits) -> tuple[list[str], int]:
+def _extract(archive: Path, folder: Path, limits: ArchiveLimits, shown: str) -> tuple[list[str], int]:
     files: list[str] = []
     total = 0
     taken: set[str] = set()
     folders: set[str] = set()
-    _check_directory(archive, limits)
-    with zipfile.ZipFile(archive) as source:
+    with _Bounded(archive, most=limits.entries * 1024) as file, zipfile.ZipFile(file) as source:
         entries = source.infolist()
         if len(entries) > limits.entries:
             raise BadInput(
-                f"{archive.name} has {len(entries)} entries, more than {limits.entries}; leave out what is not needed"
+                f"{shown} has {len(entries)} entries, more than {limits.entries}; leave out what is not needed"
             )
         for entry in entries:
             parts = _place(entry.filename, limits)
             kind = stat.S_IFMT(entry.external_attr >> 16)
-            shown = clean_name(entry.filename)
+            called = clean_name(entry.filename)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise BadInput(f"the archive's entry {shown!r} is a link or special file; pack regular files")
+                raise BadInput(f"the archive's entry {called!r} is a link or special file; pack regular files")
             if entry.flag_bits & 0x1:
-                raise BadInput(f"the archive's entry {shown!r} is encrypted; pack it without a password")
+                raise BadInput(f"the archive's entry {called!r} is encrypted; pack it without a password")
             if not parts or _junk(parts):
                 continue
             for depth in range(1, len(parts)):
@@ -177,7 +188,7 @@ def _extract(archive: Path, folder: Path, limits: ArchiveLimits) -> tuple[list[s
                 f"the archive names {clean_name(min(taken & folders))!r} both as a file and as a folder; keep one"
             )
     if not files:
-        raise BadInput(f"{archive.name} holds no file")
+        raise BadInput(f"{shown} holds no file")
     return files, total
 
 

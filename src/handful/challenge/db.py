@@ -19,9 +19,13 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
+    func,
+    select,
 )
 from sqlalchemy.engine import Engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship, sessionmaker
+
+CONNECTIONS = 20
 
 
 def now() -> dt.datetime:
@@ -85,12 +89,20 @@ class Login(Base):
     expires: Mapped[dt.datetime] = mapped_column(DateTime)
 
 
+class TakenName(Base):
+    """A name or pseudonym in the form in which names are compared; each can be had by one account only."""
+
+    __tablename__ = "taken_names"
+    folded: Mapped[str] = mapped_column(String(200), primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), index=True)
+
+
 class Attempt(Base):
-    """A failed login, to slow guessing down."""
+    """Something that is slowed down when it comes too often: a login or a registration; ``key`` is a hash of whose."""
 
     __tablename__ = "attempts"
     id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(40), index=True)
+    key: Mapped[str] = mapped_column("name", String(40), index=True)
     at: Mapped[dt.datetime] = mapped_column(DateTime, default=now)
 
 
@@ -139,17 +151,25 @@ class Submission(Base):
     scores: Mapped[dict[str, Any] | None] = mapped_column(JSON, default=None)
     code: Mapped[str] = mapped_column(String(20), default="")
     told: Mapped[dict[str, Any]] = mapped_column(JSON, default=dict)
-    full_log: Mapped[str] = mapped_column(Text, default="")
+    full_log: Mapped[str] = mapped_column(Text, default="", deferred=True)
     user: Mapped[User] = relationship()
+
+
+def one_at_a_time(session: Session, key: str) -> None:
+    """Let no other session pass here with the same key until this one ends; SQLite has one writer in any case."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(key, 0))))
 
 
 def make_engine(url: str) -> Engine:
     """An engine for ``sqlite:///file`` or ``postgresql+psycopg://...`` that survives a restart of the server."""
     if url.startswith("postgresql://"):
         url = url.replace("postgresql://", "postgresql+psycopg://", 1)
+    # One connection for each thread of the service: nobody waits for a connection, they are made when first needed.
+    pool: dict[str, Any] = {"pool_size": CONNECTIONS, "max_overflow": 4, "pool_timeout": 10}
     if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True, pool_recycle=300)
-    engine = create_engine(url, connect_args={"timeout": 30, "check_same_thread": False})
+        return create_engine(url, pool_pre_ping=True, pool_recycle=300, **pool)
+    engine = create_engine(url, connect_args={"timeout": 30, "check_same_thread": False}, **pool)
 
     @event.listens_for(engine, "connect")
     def _settings(connection: Any, _: Any) -> None:

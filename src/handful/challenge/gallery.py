@@ -58,18 +58,21 @@ def _png(image: np.ndarray) -> str:
 
 def board_figure(lines: list[Line], most: int = 15) -> str:
     """Scores with intervals, best on top, as inline SVG."""
+    shown = tuple((line.name, line.score, line.low, line.high, line.rank is not None) for line in lines[:most])
+    return _board_figure(shown) if shown else ""
+
+
+@functools.lru_cache(maxsize=64)
+def _board_figure(lines: tuple[tuple[str, float, float | None, float | None, bool], ...]) -> str:
     from handful.challenge.results import _BLUE, _INK, _axes, _svg
 
-    if not lines:
-        return ""
-    lines = lines[:most]
     figure, axes = _axes(7.0, 0.8 + 0.34 * len(lines))
-    for i, line in enumerate(lines):
-        colour = _BLUE if line.rank is not None else "#aab2bf"
-        low, high = line.low if line.low is not None else line.score, line.high if line.high is not None else line.score
-        axes.plot([low, high], [i, i], color=colour, linewidth=2.2, alpha=0.45, solid_capstyle="round")
-        axes.plot(line.score, i, "o", color=colour, markersize=6)
-    axes.set_yticks(range(len(lines)), [_plain(line.name) for line in lines], color=_INK)
+    for i, (_, score, low, high, ranked) in enumerate(lines):
+        colour = _BLUE if ranked else "#aab2bf"
+        ends = [score if low is None else low, score if high is None else high]
+        axes.plot(ends, [i, i], color=colour, linewidth=2.2, alpha=0.45, solid_capstyle="round")
+        axes.plot(score, i, "o", color=colour, markersize=6)
+    axes.set_yticks(range(len(lines)), [_plain(line[0]) for line in lines], color=_INK)
     axes.invert_yaxis()
     axes.set_xlabel("normalised accuracy, 95% interval over tasks")
     axes.grid(axis="x", color="#eaedf2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,14 +60,21 @@ def heartbeat(database: Database, lease: Lease, progress: str = "", length: dt.t
         return session.execute(change).rowcount == 1  # type: ignore[attr-defined]
 
 
-def finish(database: Database, lease: Lease, values: dict[str, Any]) -> bool:
-    """Record the outcome, if the lease is still ours; a submission is finished by one worker only."""
+def finish(database: Database, lease: Lease, values: dict[str, Any], move: Callable[[], None] = lambda: None) -> bool:
+    """Record the outcome, if the lease is still ours; a submission is finished by one worker only.
+
+    ``move`` puts the result's files in place; the record is committed after it, so that a worker killed in between
+    leaves a submission that another runs again, never a score without its files.
+    """
     with database.writing() as session:
         mine = and_(
             Submission.id == lease.submission, Submission.worker == lease.worker, Submission.status == "running"
         )
         change = update(Submission).where(mine).values(lease=None, finished=now(), progress="", **values)
-        return session.execute(change).rowcount == 1  # type: ignore[attr-defined]
+        if session.execute(change).rowcount != 1:  # type: ignore[attr-defined]
+            return False
+        move()
+        return True
 
 
 def give_back(database: Database, lease: Lease) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import threading
 
 import numpy as np
 import polars as pl
@@ -19,27 +20,26 @@ th{font-weight:600;border-bottom:2px solid #d5dae3}td{border-bottom:1px solid #e
 td:first-child,th:first-child{text-align:left}
 .figures{display:flex;flex-wrap:wrap;gap:1.5rem}svg{max-width:100%;height:auto}
 """
+_DRAWING = threading.Lock()
 _INK, _BLUE, _ORANGE, _GREEN = "#1c2330", "#2f6fb3", "#d9822b", "#5a9e6f"
 
 
 def _svg(figure) -> str:  # type: ignore[no-untyped-def]
-    import matplotlib.pyplot as plt
+    import matplotlib
 
     out = io.StringIO()
-    figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None})
-    plt.close(figure)
+    # One at a time: the service draws in several threads, and matplotlib's settings and fonts are the process's.
+    with _DRAWING, matplotlib.rc_context({"svg.hashsalt": "handful"}):
+        figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None})
     text = out.getvalue()
     return text[text.index("<svg") :]
 
 
 def _axes(width: float = 5.2, height: float = 3.2):  # type: ignore[no-untyped-def]
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams["svg.hashsalt"] = "handful"
-    figure, axes = plt.subplots(figsize=(width, height))
+    figure = Figure(figsize=(width, height))
+    axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(colors=_INK)
     return figure, axes

@@ -40,6 +40,7 @@ def current(session: Session) -> str:
 
 def advance(session: Session, challenge: Challenge) -> str:
     """End the present phase and begin the next; into the final phase, the last valid feedback submissions go along."""
+    session.scalars(select(Phase).with_for_update()).all()
     here = current(session)
     if here == PHASES[-1]:
         phase = session.get(Phase, here)
@@ -58,6 +59,18 @@ def advance(session: Session, challenge: Challenge) -> str:
     if new.name == "final":
         promote(session, challenge)
     return new.name
+
+
+def frozen(session: Session) -> bool:
+    """Whether what teams say of themselves can no longer change; holds the phase still while the session lasts."""
+    session.scalars(select(Phase).with_for_update(read=True)).all()
+    return current(session) == "final"
+
+
+def ended(session: Session) -> bool:
+    """Whether the final phase is over, after which hidden data sets are named."""
+    phase = session.get(Phase, "final")
+    return phase is not None and phase.ended is not None
 
 
 def open_submissions(session: Session, phase: str) -> int:
@@ -126,18 +139,25 @@ def check_quota(session: Session, challenge: Challenge, user: User, phase: str) 
         raise BadInput(f"your submissions have used their {quota.compute_hours:g} hours of computing")
 
 
+def check_open(session: Session, challenge: Challenge, user: User) -> str:
+    """Refuse a submission that cannot be taken now, whatever is in it; give the phase."""
+    phase = current(session)
+    if phase != "feedback":
+        raise BadInput(f"the challenge is in its {phase} phase; submissions are open in the feedback phase")
+    check_quota(session, challenge, user, phase)
+    return phase
+
+
 def submit(
     session: Session, challenge: Challenge, user: User, league: str, name: str, sha256: str, archive: str
 ) -> Submission:
     """Queue a submission to the present phase."""
-    phase = current(session)
-    if phase != "feedback":
-        raise BadInput(f"the challenge is in its {phase} phase; submissions are open in the feedback phase")
     if challenge.league(league).members:
         raise BadInput(f"{league} is a league of participants; submit to an open league, your team is listed there too")
-    # Two uploads at once must not both see room for one.
+    # Two uploads at once must not both see room for one, nor one slip in while the phase ends.
+    session.scalars(select(Phase).with_for_update(read=True)).all()
     session.scalars(select(User).where(User.id == user.id).with_for_update()).one()
-    check_quota(session, challenge, user, phase)
+    phase = check_open(session, challenge, user)
     row = Submission(user_id=user.id, phase=phase, league=league, name=name, sha256=sha256, archive=archive)
     session.add(row)
     session.flush()

@@ -36,6 +36,17 @@ def frame_of(repeats: Iterable[list[Row]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
+def numbered(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same rows with numbers for the data sets, in the order of their names."""
+    return frame.with_columns(pl.col("dataset").replace_strict(numbers(frame["dataset"].unique().to_list())))
+
+
+def numbers(names: Iterable[str]) -> dict[str, str]:
+    """What each hidden data set is called until the challenge ends; sorts as the names do."""
+    order = sorted(set(names))
+    return {name: f"dataset_{i:0{len(str(len(order)))}d}" for i, name in enumerate(order, 1)}
+
+
 def estimate(frame: pl.DataFrame) -> Estimate:
     """Mean normalised accuracy with its 95% interval over tasks."""
     return mean_interval(frame[SCORE].to_numpy())

@@ -96,15 +96,16 @@ def _as_sets(part: Part) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     return sets
 
 
-def _training(part: Part, state: Path, valid: Part | None = None) -> Path:
-    text = part.id + (valid.id if valid is not None else "")
+def _training(part: Part, state: Path, valid: Part | None = None, shown: str = "") -> Path:
+    """Training data as a folder; ``shown`` is what a submission sees instead of the name of a single hidden data set."""
+    text = part.id + (valid.id if valid is not None else "") + shown
     folder = state / "training" / hashlib.sha256(text.encode()).hexdigest()[:16]
     if folder.is_dir():
         return folder
-    sets = _as_sets(part)
+    sets = {shown or name: values for name, values in _as_sets(part).items() if len(values[1])}
     held = {}
     if valid is not None:
-        held = {f"{name} (validation)": values for name, values in _as_sets(valid).items()}
+        held = {f"{shown or name} (validation)": values for name, values in _as_sets(valid).items() if len(values[1])}
     return write_training({**sets, **held}, folder, frozenset(held))
 
 
@@ -157,5 +158,6 @@ class Data:
                 raise Infeasible(f"data set {name!r} has too few classes to be split for training and testing")
             source = CollectionSource(parts["test"], tasks.ways, tasks.shots, tasks.queries)
             source.check()
-            stages.append(Stage(name, _training(parts["train"], self.state, parts.get("valid")), source))
+            folder = _training(parts["train"], self.state, parts.get("valid"), f"dataset_{number + 1}")
+            stages.append(Stage(name, folder, source))
         return stages

@@ -75,12 +75,13 @@ def _write_csv(table: pl.DataFrame, path: Path) -> None:
     write_atomically(path, lambda t: table.write_csv(t))
 
 
-def export_csv(lines: Sequence[Line]) -> str:
-    """A leaderboard as CSV; names that a spreadsheet would take for a formula are quoted."""
+def export_csv(lines: Sequence[Line], named: bool = True) -> str:
+    """A leaderboard as CSV, data sets by name or by number; names that would be taken for a formula are quoted."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     datasets = sorted({name for line in lines for name in line.by_dataset})
-    writer.writerow(["rank", "name", "score", "low", "high", "mean_rank", "submitted", *datasets])
+    headings = datasets if named else list(scores.numbers(datasets).values())
+    writer.writerow(["rank", "name", "score", "low", "high", "mean_rank", "submitted", *headings])
     for line in lines:
         name = f"'{line.name}" if line.name[:1] in "=+-@" else line.name
         values = [line.by_dataset.get(dataset, "") for dataset in datasets]

@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from handful.challenge import queue
+from handful.challenge import litter, queue, scores
 from handful.challenge.db import Database, Phase
 from handful.challenge.queue import Lease
 from handful.challenge.running import Outcome, execute
@@ -26,6 +26,7 @@ from handful.challenge.sources import Data
 from handful.challenge.spec import Challenge
 
 log = logging.getLogger("handful.challenge.worker")
+_SWEEP = 600.0
 Runner = Callable[[Lease, bytes, Path, Callable[[int, int], None]], Outcome]
 
 
@@ -88,8 +89,11 @@ class Worker:
 
     def forever(self, idle: float = 1.0, until_empty: bool = False) -> int:
         """Work until ``stop``; gives how many submissions were finished."""
-        done = 0
+        done, swept = 0, float("-inf")
         while not self.stopping.is_set():
+            if time.monotonic() > swept + _SWEEP:
+                self._patiently(lambda: litter.sweep_runs(self.database, self.state))
+                swept = time.monotonic()
             lease = self._patiently(lambda: queue.take(self.database, self.name, self.lease))
             if lease is None:
                 if until_empty:
@@ -110,7 +114,8 @@ class Worker:
 
     def work(self, lease: Lease) -> bool:
         """Run one submission under its lease; True if its outcome was recorded by this worker."""
-        place = self.state / "runs" / f"{lease.submission}-{secrets.token_hex(4)}"
+        place = self.state / "runs" / litter.run_name(lease.submission, lease.worker)
+        shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         lost, ended, said = threading.Event(), threading.Event(), {"progress": ""}
 
@@ -131,7 +136,9 @@ class Worker:
         thread.start()
         try:
             secret = self._patiently(lambda: self._secret(lease.phase))
-            values = _values(self.run_one(lease, secret, place, progress))
+            outcome = self.run_one(lease, secret, place, progress)
+            self._number(outcome, lease, place)
+            values = _values(outcome)
         except LeaseLost:
             if self.stopping.is_set() and not lost.is_set():
                 self._patiently(lambda: queue.give_back(self.database, lease))
@@ -151,14 +158,28 @@ class Worker:
         finally:
             ended.set()
             thread.join()
-        recorded = bool(self._patiently(lambda: queue.finish(self.database, lease, values)))
         final = self.state / "results" / str(lease.submission)
-        if recorded and (place / "results").is_dir():
-            final.parent.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(final, ignore_errors=True)
-            os.replace(place / "results", final)
+
+        def move() -> None:
+            if (place / "results").is_dir():
+                final.parent.mkdir(parents=True, exist_ok=True)
+                shutil.rmtree(final, ignore_errors=True)
+                os.replace(place / "results", final)
+            elif values["status"] == "failed":
+                shutil.rmtree(final, ignore_errors=True)
+
+        recorded = bool(self._patiently(lambda: queue.finish(self.database, lease, values, move)))
         shutil.rmtree(place, ignore_errors=True)
         return recorded
+
+    def _number(self, outcome: Outcome, lease: Lease, place: Path) -> None:
+        """Keep the results under the data sets' names for later, and write those that the participant sees until then."""
+        if outcome.frame is None or not (place / "results").is_dir():
+            return
+        os.replace(place / "results", place / "named")
+        title = f"{self.challenge.title}: {lease.phase} phase"
+        scores.write(scores.numbered(outcome.frame), place / "results", outcome.seconds, title)
+        os.replace(place / "named", place / "results" / "named")
 
     def _secret(self, phase: str) -> bytes:
         with self.database.reading() as session:

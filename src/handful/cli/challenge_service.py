@@ -46,6 +46,9 @@ def serve(
     https: Annotated[
         bool, typer.Option("--https", help="Behind a proxy that speaks TLS: mark cookies secure.")
     ] = False,
+    registrations: Annotated[
+        int, typer.Option("--registrations", help="Accounts from one address in 15 minutes before each must wait.")
+    ] = 30,
     organiser: Annotated[
         str | None, typer.Option("--organiser", help="Make an organiser's account of this name.")
     ] = None,
@@ -63,7 +66,7 @@ def serve(
     challenge, root = opened(folder)
     place = (state or root / "state").resolve()
     data = database_of(database, place)
-    service = make_app(challenge, data, root, place, https=https)
+    service = make_app(challenge, data, root, place, https=https, registrations=registrations)
     if organiser:
         password = os.environ.get("HANDFUL_ORGANISER_PASSWORD") or secrets.token_urlsafe(12)
         with data.writing() as session:
@@ -185,5 +188,5 @@ def export(
     if tables is not None:
         import polars as pl
 
-        files = {line.name: place / "results" / str(line.submission) / "tasks.parquet" for line in lines}
+        files = {line.name: place / "results" / str(line.submission) / "named" / "tasks.parquet" for line in lines}
         write_tables({name: pl.read_parquet(path) for name, path in files.items() if path.is_file()}, tables)

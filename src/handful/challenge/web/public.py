@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, PlainTextResponse, Response
 
 from handful.challenge import rules
 from handful.challenge.spec import PHASES
 from handful.challenge.tables import export_csv
-from handful.challenge.web.site import PAGES, Refused, Site, Visit
+from handful.challenge.web.refused import Refused
+from handful.challenge.web.site import PAGES, Site
 
 
 def public(site: Site) -> APIRouter:
@@ -21,45 +22,45 @@ def public(site: Site) -> APIRouter:
         return FileResponse(PAGES / "style.css", media_type="text/css", headers={"Cache-Control": "max-age=3600"})
 
     @routes.get("/")
-    def home(request: Request, who: Visit = Depends(site.visit)) -> Response:
-        boards = {
-            league.name: rules.leaderboard(who.session, challenge, site.shown(who), league.name)[:3]
-            for league in challenge.leagues
-        }
-        return site.show("home.html", request, who, boards=boards, seeds=rules.revealed(who.session), phases=PHASES)
+    def home(request: Request) -> Response:
+        with site.visit(request) as who:
+            boards = {
+                league.name: rules.leaderboard(who.session, challenge, site.shown(who), league.name)[:3]
+                for league in challenge.leagues
+            }
+            seeds = rules.revealed(who.session)
+            return site.show("home.html", request, who, boards=boards, seeds=seeds, phases=PHASES)
 
     @routes.get("/data")
-    def data_page(request: Request, who: Visit = Depends(site.visit)) -> Response:
+    def data_page(request: Request) -> Response:
         from handful.challenge.gallery import gallery
 
-        return site.show("data.html", request, who, sets=gallery(challenge, site.root, site.state))
+        sets = gallery(challenge, site.root, site.state)
+        with site.visit(request) as who:
+            return site.show("data.html", request, who, sets=sets)
 
     @routes.get("/leaderboard")
-    def board(request: Request, league: str = "", phase: str = "", who: Visit = Depends(site.visit)) -> Response:
+    def board(request: Request, league: str = "", phase: str = "") -> Response:
         from handful.challenge.gallery import board_figure
 
         chosen = challenge.league(league or challenge.leagues[0].name)
-        asked = phase or site.shown(who)
-        if asked not in ("feedback", "final"):
-            raise Refused(404, "There is a leaderboard for the feedback and for the final phase.")
-        lines = rules.leaderboard(who.session, challenge, asked, chosen.name)
-        final = rules.results_are_final(who.session, challenge)
-        return site.show(
-            "leaderboard.html",
-            request,
-            who,
-            league=chosen,
-            asked=asked,
-            lines=lines,
-            figure=board_figure(lines),
-            final=final,
-        )
+        with site.visit(request) as who:
+            asked = phase or site.shown(who)
+            if asked not in ("feedback", "final"):
+                raise Refused(404, "There is a leaderboard for the feedback and for the final phase.")
+            lines = rules.leaderboard(who.session, challenge, asked, chosen.name)
+            final, figure = rules.results_are_final(who.session, challenge), board_figure(lines)
+            return site.show(
+                "leaderboard.html", request, who, league=chosen, asked=asked, lines=lines, figure=figure, final=final
+            )
 
     @routes.get("/leaderboard.csv")
-    def board_csv(league: str, phase: str, who: Visit = Depends(site.visit)) -> Response:
+    def board_csv(request: Request, league: str, phase: str) -> Response:
         if phase not in ("feedback", "final"):
             raise Refused(404, "There is a leaderboard for the feedback and for the final phase.")
-        lines = rules.leaderboard(who.session, challenge, phase, league)
-        return PlainTextResponse(export_csv(lines), media_type="text/csv")
+        with site.visit(request) as who:
+            lines = rules.leaderboard(who.session, challenge, phase, league)
+            text = export_csv(lines, named=rules.ended(who.session))
+        return PlainTextResponse(text, media_type="text/csv")
 
     return routes

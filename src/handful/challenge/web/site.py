@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import Path as PathValue
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, select_autoescape
@@ -16,17 +19,13 @@ from sqlalchemy.orm import Session
 from handful.challenge import accounts, rules
 from handful.challenge.db import Database, Login, Submission, User
 from handful.challenge.spec import Challenge
+from handful.challenge.web.crowd import Crowd, Seats
+from handful.challenge.web.refused import Refused
 
 PAGES = Path(__file__).parents[1] / "pages"
 COOKIE, GUEST = "handful_session", "handful_guest"
-
-
-class Refused(Exception):
-    """A request that gets a page with one sentence."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence = status, sentence
+# The number of a row, within what both databases can hold.
+Number = Annotated[int, PathValue(ge=1, le=2**31 - 1)]
 
 
 class Visit:
@@ -68,16 +67,24 @@ class Site:
     root: Path
     state: Path
     https: bool = False
+    registrations: int = 30
 
     def __post_init__(self) -> None:
+        self.crowd, self.seats = Crowd(), Seats()
         self.pages = Environment(loader=FileSystemLoader(PAGES), autoescape=select_autoescape(default=True))
         self.pages.filters["score"] = lambda value: "" if value is None else f"{value:.3f}"
         self.pages.filters["time"] = lambda value: "" if value is None else value.strftime("%Y-%m-%d %H:%M")
 
+    @contextmanager
     def visit(self, request: Request) -> Iterator[Visit]:
-        # One writing session a request: on SQLite a reader that turns writer in mid-air could be refused.
-        opened = self.database.reading() if request.method == "GET" else self.database.writing()
-        with opened as session:
+        """Who asks, within a session that only looks."""
+        with self.database.reading() as session:
+            yield self.visitor(request, session)
+
+    @contextmanager
+    def change(self, request: Request) -> Iterator[Visit]:
+        """Who asks, within a session that is committed when the block ends, which is before the answer leaves."""
+        with self.database.writing() as session:
             yield self.visitor(request, session)
 
     def visitor(self, request: Request, session: Session) -> Visit:
@@ -85,21 +92,39 @@ class Site:
         user, login = found if found else (None, None)
         return Visit(session, user, login, request.cookies.get(GUEST, ""))
 
-    def caller(self, request: Request) -> Iterator[tuple[Session, User]]:
-        """A program's session and account, by its token."""
-        with self.database.writing() as session:
-            user = accounts.find_token(session, request.headers.get("authorization"))
-            if user is None:
-                raise Refused(401, "The API token is missing or wrong; make one on your account page.")
-            yield session, user
+    def address(self, request: Request) -> str:
+        """Where a request comes from; of IPv6 the network, which is what one visitor has."""
+        host = request.client.host if request.client is not None else ""
+        try:
+            ip = ipaddress.ip_address(host)
+        except ValueError:
+            return host
+        if isinstance(ip, ipaddress.IPv4Address):
+            return host
+        return str(ip.ipv4_mapped or ipaddress.ip_network((ip, 64), strict=False))
 
-    def show(self, name: str, request: Request, who: Visit, status: int = 200, **values: Any) -> HTMLResponse:
+    def caller(self, request: Request, session: Session) -> User:
+        """A program's account, by its token."""
+        user = accounts.find_token(session, request.headers.get("authorization"))
+        if user is None:
+            raise Refused(401, "The API token is missing or wrong; make one on your account page.")
+        return user
+
+    def show(
+        self,
+        name: str,
+        request: Request,
+        who: Visit,
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+        **values: Any,
+    ) -> HTMLResponse:
         """A page with what all pages have, and the guest's cookie that its forms are checked against."""
         guest = who.guest or secrets.token_urlsafe(24)
         phase = rules.current(who.session)
         common = {"challenge": self.challenge, "user": who.user, "phase": phase, "path": request.url.path}
         common["csrf"] = who.login.csrf if who.login is not None else guest
-        response = HTMLResponse(self.pages.get_template(name).render(**common, **values), status)
+        response = HTMLResponse(self.pages.get_template(name).render(**common, **values), status, headers)
         if not who.guest:
             response.set_cookie(GUEST, guest, httponly=True, samesite="strict", secure=self.https)
         return response
