@@ -15,6 +15,8 @@ export OPENBLAS_NUM_THREADS ?= 1
 demo: $(DEMO_VENV)/ready
 	$(DEMO_VENV)/bin/handful demo --out demo
 
+# Each test process keeps to one core: its siblings have the others.
+test test-all: export HANDFUL_CORES ?= 1
 test: $(TEST_VENV)/ready
 	$(TEST_VENV)/bin/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile --durations=10 $(PYTEST_ARGS)
 
