@@ -105,10 +105,22 @@ class Method(metaclass=Checked):
         raise NotImplementedError
 
     def options(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """All options, as results and models are known by. One that came later (``metadata={"later": True}``), and whose
+        default is what was done before, is left out at its default, so that older results stay known."""
+        return _told(self, dataclasses.asdict(self))
 
     def with_options(self, **changes: Any) -> Self:
         return dataclasses.replace(self, **changes)
+
+
+def _told(thing: Any, options: dict[str, Any]) -> dict[str, Any]:
+    for spec in dataclasses.fields(thing):
+        value = getattr(thing, spec.name)
+        if spec.metadata.get("later") and value == spec.default:
+            del options[spec.name]
+        elif dataclasses.is_dataclass(value):
+            _told(value, options[spec.name])
+    return options
 
 
 def make(name: str, **options: Any) -> Method:
