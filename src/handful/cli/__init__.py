@@ -21,7 +21,7 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import typer
 from typer.core import TyperGroup
 
-from handful.errors import HandfulError
+from handful.errors import BadInput, HandfulError
 
 # verb -> (module with `app` or a function of the verb's name, one line of help)
 VERBS: dict[str, tuple[str, str]] = {
@@ -39,14 +39,27 @@ VERBS: dict[str, tuple[str, str]] = {
     "zero-shot": ("handful.cli.zero_shot", "Audit, build and run zero-shot benchmarks."),
     "challenge": ("handful.cli.challenge", "Competitions with code submissions."),
     "metacoco": ("handful.cli.metacoco", "The context-shift paper's metric and figures for your collections."),
-    "rlcl": ("handful.cli.rlcl", "Build and describe collections for compositional tasks."),
     "audit": ("handful.cli.audit", "Ask what a benchmark's score will really mean."),
     "cache": ("handful.cli.cache", "List and clear what is kept between runs."),
+}
+
+# What a verb of earlier versions is called now.
+MOVED: dict[str, str] = {
+    "rlcl build": "data pack SRC OUT --as rlcl-attr (or rlcl-act)",
+    "rlcl stats": "data stats COLLECTION",
+    "rlcl split": "data split PACKED --by primitives",
+    "rlcl": "data --help",
 }
 
 
 class Lazy(TyperGroup):
     """Loads a verb's module when the verb is used, so that `handful --help` imports nothing heavy."""
+
+    def resolve_command(self, ctx, args):  # type: ignore[no-untyped-def]
+        for old in (" ".join(args[:2]), args[0]):
+            if old in MOVED:
+                raise BadInput(f"`handful {old}` is no more; use `handful {MOVED[old]}`")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx):  # type: ignore[no-untyped-def]
         return list(VERBS)
@@ -75,7 +88,7 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def _root(
     ctx: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     """handful: how good is my method, and is my benchmark honest?
 
