@@ -248,7 +248,7 @@ def test_every_run_on_a_collection_with_contexts_shows_them(capfd):
     [
         "run spine/quick --tasks 2 --steps 1 --out {}/x",
         "data stats world:classes=8,images=8,size=16 --out {}",
-        "metacoco figures world:classes=8,images=8,size=16 --out {}/x",
+        "report figures world:classes=8,images=8,size=16 --out {}/x",
     ],
 )
 def test_a_file_in_the_way_of_a_folder_is_one_sentence(command, tmp_path, capfd):

@@ -196,7 +196,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "columns": "handful.audits.records:Columns",
         "overlap": "handful.audits.records:Overlap",
         "power": "handful.audits.power:Power",
-        "budget": "handful.audits.budget:Budget",
+        "score-split": "handful.audits.score_split:ScoreSplit",
     },
 }
 SINGULAR = {"diagnoses": "diagnosis"}

@@ -48,15 +48,15 @@ def test_audit_of_the_toy_as_json_text_and_page(toy_files: Path, capsys: pytest.
         toy_files / "tree.csv",
     ]
     code, out, _ = call(
-        capsys, "zero-shot", "audit", *common, "--predictions", f"zsl={toy_files / 'answers.csv'}",
-        "--page", toy_files / "page.html", "--json",
+        capsys, "audit", "--only", "structural-bias", *common, "--predictions", f"zsl={toy_files / 'answers.csv'}",
+        "--out", toy_files / "page.html", "--json",
     )  # fmt: skip
     facts = json.loads(out)
     assert code == 0 and facts["structural_ratio"] == 0.5 and facts["trivial_bound"] == 1.0 and facts["consistent"]
     assert facts["predictions"]["zsl"]["true"] == 0.5 and facts["predictions"]["zsl"]["ancestor"] == 0.25
     html = (toy_files / "page.html").read_text()
     assert "structural ratio is 0.500" in html and html.count("<svg") == 3 and "http://" not in html.split("<svg")[0]
-    code, out, _ = call(capsys, "zero-shot", "audit", *common)
+    code, out, _ = call(capsys, "audit", *common)
     assert code == 0 and "structural ratio R         0.500" in out
 
 
@@ -75,8 +75,9 @@ def test_mistakes_are_one_line_and_exit_code_two(toy_files: Path, capsys: pytest
     ]:
         code, out, err = call(
             capsys,
-            "zero-shot",
             "audit",
+            "--only",
+            "structural-bias",
             "--train",
             toy_files / "train.txt",
             "--test",

@@ -36,9 +36,9 @@ VERBS: dict[str, tuple[str, str]] = {
     "run": ("handful.cli.run", "Run a recipe: a table with reported numbers beside measured ones."),
     "compare": ("handful.cli.compare", "Compare two runs on the same tasks, paired."),
     "report": ("handful.cli.report", "Compare runs in a page: intervals, ties, tests, ranks, curves, pictures."),
+    "report figures": ("handful.cli.figures", "Draw how methods do by context, backbone, ways and shots."),
     "zero-shot": ("handful.cli.zero_shot", "Audit, build and run zero-shot benchmarks."),
     "challenge": ("handful.cli.challenge", "Competitions with code submissions."),
-    "metacoco": ("handful.cli.metacoco", "The context-shift paper's metric and figures for your collections."),
     "audit": ("handful.cli.audit", "Ask what a benchmark's score will really mean."),
     "cache": ("handful.cli.cache", "List and clear what is kept between runs."),
 }
@@ -49,6 +49,11 @@ MOVED: dict[str, str] = {
     "rlcl stats": "data stats COLLECTION",
     "rlcl split": "data split PACKED --by primitives",
     "rlcl": "data --help",
+    "metacoco similarity": "audit COLLECTION... --only image-text --clip CHECKPOINT",
+    "metacoco probe": "audit COLLECTION --only context-probe",
+    "metacoco figures": "report figures COLLECTION --out FOLDER",
+    "metacoco": "audit --help",
+    "zero-shot audit": "audit --only structural-bias --train TRAIN.txt --test TEST.txt",
 }
 
 
@@ -59,6 +64,8 @@ class Lazy(TyperGroup):
         for old in (" ".join(args[:2]), args[0]):
             if old in MOVED:
                 raise BadInput(f"`handful {old}` is no more; use `handful {MOVED[old]}`")
+        if (two := " ".join(args[:2])) in VERBS:
+            return two, self.get_command(ctx, two), args[2:]
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx):  # type: ignore[no-untyped-def]

@@ -215,7 +215,9 @@ def split(
     fractions: Fractions = None,
     seed: SplitSeed = 0,
     on: On = None,
-    scheme: Annotated[str | None, typer.Option("--scheme", help="Name of the scheme; split or primitives by default.")] = None,
+    scheme: Annotated[
+        str | None, typer.Option("--scheme", help="Name of the scheme; split or primitives by default.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Add a class-disjoint split scheme to a packed collection; it becomes the default, and the collection's id changes.

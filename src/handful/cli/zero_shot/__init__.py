@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from handful.cli.zero_shot.analyse import analyse, select
-from handful.cli.zero_shot.audit import audit
 from handful.cli.zero_shot.build import build, hops
 from handful.cli.zero_shot.run import pack, run
 
@@ -17,5 +16,5 @@ def _zero_shot() -> None:
     """Audit, build and run zero-shot benchmarks."""
 
 
-for _verb in (audit, build, hops, pack, run, analyse, select):
+for _verb in (build, hops, pack, run, analyse, select):
     app.command()(_verb)
