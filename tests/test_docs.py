@@ -116,7 +116,6 @@ def test_what_a_page_shows_runs_in_the_order_shown(page, tmp_path, monkeypatch, 
         run_python(page)
     finally:
         registry.table.cache_clear()
-        registry.get.cache_clear()
 
 
 def run(command: str) -> None:

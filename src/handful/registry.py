@@ -28,6 +28,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "hico": "handful.data.importers.pairs.hico:Hico",
         "imsitu": "handful.data.importers.pairs.imsitu:ImSitu",
         "visual-genome": "handful.data.importers.pairs.visual_genome:VisualGenome",
+        "features": "handful.data.importers.features:Features",
         "rlcl-attr": "handful.data.rlcl:RlclAttr",
         "rlcl-act": "handful.data.rlcl:RlclAct",
     },

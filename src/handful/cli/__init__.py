@@ -37,7 +37,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "compare": ("handful.cli.compare", "Compare two runs on the same tasks, paired."),
     "report": ("handful.cli.report", "Compare runs in a page: intervals, ties, tests, ranks, curves, pictures."),
     "report figures": ("handful.cli.figures", "Draw how methods do by context, backbone, ways and shots."),
-    "zero-shot": ("handful.cli.zero_shot", "Audit, build and run zero-shot benchmarks."),
+    "zero-shot": ("handful.cli.zero_shot", "Build zero-shot test splits, and take the scores on one apart."),
     "challenge": ("handful.cli.challenge", "Competitions with code submissions."),
     "audit": ("handful.cli.audit", "Ask what a benchmark's score will really mean."),
     "cache": ("handful.cli.cache", "List and clear what is kept between runs."),
@@ -54,6 +54,8 @@ MOVED: dict[str, str] = {
     "metacoco figures": "report figures COLLECTION --out FOLDER",
     "metacoco": "audit --help",
     "zero-shot audit": "audit --only structural-bias --train TRAIN.txt --test TEST.txt",
+    "zero-shot pack": "data pack FEATURES OUT --as features --set train=TRAIN.txt --set test=TEST.txt",
+    "zero-shot run": "eval METHOD COLLECTION --rule zero-shot",
 }
 
 

@@ -204,7 +204,7 @@ def audit(
         "context-probe": {"column": column, "folds": folds, "most": most},
         "image-text": {"clip": clip, "template": template, "column": column},
     }
-    done = []
+    done: list[Any] = []
     for place in places:
         result = run_audit(
             open_collection(place, skip_bad=True),

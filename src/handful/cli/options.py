@@ -153,6 +153,9 @@ def rule_of(
     more: dict[str, Any],
 ) -> Any:
     """The rule that the options describe; ranges or several data sets make it any-way unless it is named."""
+    import dataclasses
+
+    from handful import registry
     from handful.options import parse_range
     from handful.runs.learners import choose_part
 
@@ -166,7 +169,16 @@ def rule_of(
         options.setdefault("shots", parse_range(shots, "shots"))
     if queries is not None and _applies("queries", name):
         options.setdefault("queries", queries)
+    if "semantics" in {f.name for f in dataclasses.fields(registry.get("rules", name))}:
+        options.setdefault("semantics", semantics_of(None, collection))
     return wrap(name, part, options)
+
+
+def semantics_of(spec: str | None, source: Any) -> str:
+    """What describes the classes: what is named; else what the collection carries; else its label columns."""
+    if spec is not None:
+        return spec
+    return "stored" if source.path is not None and (source.path / "descriptions.npz").is_file() else "factors"
 
 
 def _applies(option: str, rule: str) -> bool:

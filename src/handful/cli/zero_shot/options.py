@@ -63,7 +63,6 @@ Semantic = Annotated[
         help="wordnet:VECTORS, glosses:VECTORS, FILE[+TREE.csv|+wordnet], stored (default if there is any), factors.",
     ),
 ]
-Scheme = Annotated[str | None, typer.Option("--scheme", help="Split scheme, if the collection has several.")]
 
 
 def tree_of(spec: str) -> Any:
@@ -74,13 +73,6 @@ def tree_of(spec: str) -> Any:
     if spec == "wordnet":
         return wordnet()
     return from_csv(spec) if spec.endswith(".csv") else wordnet(spec)
-
-
-def semantics_of(spec: str | None, source: Any) -> str:
-    """What is named; else what the collection carries; else its label columns."""
-    if spec is not None:
-        return spec
-    return "stored" if source.path is not None and (source.path / "descriptions.npz").is_file() else "factors"
 
 
 def frequency_of(counts: Path | None, rare: float | None, wanted: bool) -> Any:
