@@ -27,7 +27,7 @@ NOT_RUN = {
     "handful run rlcl/table1": "a table of minutes; the recipe is checked to exist",
     "handful data pack CIFAR-FS": "needs the data set; packed by the tests of the models that come with the library",
     "handful run cifar-fs/table": "trains for hours; the recipe is checked to exist",
-    "handful metacoco similarity": "needs a CLIP checkpoint; run by the tests of image-text similarity",
+    "handful audit packed/pacs packed/mine --only image-text": "needs a CLIP checkpoint; run by the tests of image-text similarity",
     "handful data stats packed/pacs --clip": "needs a CLIP checkpoint; run by the tests of image-text similarity",
     "handful audit COLLECTION --only cscc": "trains networks for half a minute; run by the tests of clustering",
     "handful challenge serve": "serves until it is stopped; run by the tests of challenges",
@@ -45,7 +45,7 @@ SMALLER = (
     (r"schedule\.validate_every=\d+", "schedule.validate_every=1 -s schedule.validate_tasks=2"),
     (r"(handful eval (?:pair-protonet|protonet|matchingnet) (?!.*schedule).*)", r"\1 -s schedule.steps=2"),
     (r"(handful eval nearest-centroid (?!.*--tasks).*)", r"\1 --tasks 3"),
-    (r"--budget \d+", "--budget 0.02"),
+    (r"--minutes \d+", "--minutes 0.02"),
     (r"run metacoco/table6", "run spine/quick"),
     (r"(handful run \S+)", r"\1 --tasks 2 --steps 1"),
     (r"\bOMNIGLOT\b", "omniglot"),
@@ -79,6 +79,11 @@ def commands(text: str) -> list[str]:
         found.append(shlex.join(shlex.split(joined, comments=True)))
         joined = ""
     return found
+
+
+def of_words(command: str) -> bool:
+    """Whether a command needs WordNet's class lists and features."""
+    return any(w in command for w in ("zero-shot", "structural-bias", "features.npz"))
 
 
 def reason_not_to_run(command: str) -> str | None:

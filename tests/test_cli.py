@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from benches import small
-from handful.cli import VERBS, main
+from handful.cli import MOVED, VERBS, main
 
 COMMAND = [sys.executable, "-m", "handful"]
 
@@ -44,6 +45,17 @@ def test_every_verb_shows_an_example(capsys):
         if "Commands" not in out:
             assert re.search(r"Examples?: handful", " ".join(out.split())), verb
     assert call(capsys, "--version")[1].strip()
+
+
+@pytest.mark.parametrize("old", MOVED)
+def test_a_verb_of_earlier_versions_names_the_one_of_today(capsys, old):
+    code, out, err = call(capsys, *old.split(), "something", "--else")
+    assert (code, out) == (2, "") and len(err.strip().splitlines()) == 1
+    assert f"use `handful {MOVED[old]}`" in err
+    words = MOVED[old].split()
+    path = list(itertools.takewhile(str.islower, (w if w[0].isalpha() else "-" for w in words)))
+    code, shown, _ = call(capsys, *path, "--help")
+    assert code == 0 and all(w in shown for w in words if w.startswith("--")), "what it names exists"
 
 
 def test_listing_does_not_import_torch():
@@ -236,7 +248,7 @@ def test_every_run_on_a_collection_with_contexts_shows_them(capfd):
     [
         "run spine/quick --tasks 2 --steps 1 --out {}/x",
         "data stats world:classes=8,images=8,size=16 --out {}",
-        "metacoco figures world:classes=8,images=8,size=16 --out {}/x",
+        "report figures world:classes=8,images=8,size=16 --out {}/x",
     ],
 )
 def test_a_file_in_the_way_of_a_folder_is_one_sentence(command, tmp_path, capfd):

@@ -28,6 +28,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "hico": "handful.data.importers.pairs.hico:Hico",
         "imsitu": "handful.data.importers.pairs.imsitu:ImSitu",
         "visual-genome": "handful.data.importers.pairs.visual_genome:VisualGenome",
+        "features": "handful.data.importers.features:Features",
         "rlcl-attr": "handful.data.rlcl:RlclAttr",
         "rlcl-act": "handful.data.rlcl:RlclAct",
     },
@@ -196,7 +197,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "columns": "handful.audits.records:Columns",
         "overlap": "handful.audits.records:Overlap",
         "power": "handful.audits.power:Power",
-        "budget": "handful.audits.budget:Budget",
+        "score-split": "handful.audits.score_split:ScoreSplit",
     },
 }
 SINGULAR = {"diagnoses": "diagnosis"}

@@ -95,7 +95,7 @@ def test_a_folder_of_photos_is_audited_without_further_information(capsys, photo
     found = {f["name"]: f for f in facts["findings"]}
     assert found["unreadable"]["details"]["images"] and found["copies-across-classes"]["details"]["exact_copies"] == 2
     assert any("all classes were used" in note for note in facts["notes"]) and facts["net"] == net
-    assert set(found["budget"]["details"]["missing"]) == {"the context", "the nearest class"}
+    assert set(found["score-split"]["details"]["missing"]) == {"the context", "the nearest class"}
     assert {f["diagnosis"] for f in facts["findings"]} == set(ALL) - LACK
     for f in found.values():
         assert (
@@ -134,7 +134,7 @@ def test_what_cannot_run_is_named_with_its_reason():
     result = hf.audit(blobs(), net="pixels", minutes=0.0001)
     assert "not a pair" in result.left_out["composition"]
     late = [n for n, why in result.left_out.items() if "used up" in why]
-    assert "budget" in late and len(result.findings) + len(result.left_out) >= len(registry.table("diagnoses"))
+    assert "score-split" in late and len(result.findings) + len(result.left_out) >= len(registry.table("diagnoses"))
     assert "What was not run" in result.html()
 
 
@@ -162,8 +162,8 @@ def test_features_of_a_file_take_the_place_of_a_net(tmp_path, capsys):
     [
         (("--only", "cscd"), "did you mean"),
         (("--net", "nothing"), "no net named"),
-        (("--budget", "0"), "above 0"),
-        (("--tasks", "1"), "two planned"),
+        (("--minutes", "0"), "above 0"),
+        (("--planned", "1"), "two planned"),
         (("--split", "nowhere"), "no images in split"),
         (("--out", "page.pdf"), ".html"),
         (("--rule", "n-wey"), "did you mean"),

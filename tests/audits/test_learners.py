@@ -8,9 +8,9 @@ import pytest
 
 import handful as hf
 from handful.audits.asking import tasks_of
-from handful.audits.budget import REST, Budget
 from handful.audits.context import Context, usual_tasks
 from handful.audits.learners import answering, on, trained
+from handful.audits.score_split import REST, ScoreSplit
 from handful.cli import main
 from handful.errors import Infeasible, Mismatch
 from handful.methods.contract import make
@@ -63,7 +63,7 @@ def test_the_score_of_a_model_folder_is_that_of_evaluating_it_on_the_pixels(fold
     assert found.details["score"]["value"] < 0.95 and parts[REST] != 0
     small = Context(blobs(size=12), net="mlp:hidden=0,out=4", method=str(folder), seconds=3)
     with pytest.raises(Mismatch, match="16x16x3"):
-        Budget().look(small)
+        ScoreSplit().look(small)
 
 
 def test_a_method_is_trained_on_the_pixels_of_the_training_classes_and_says_for_how_long():
@@ -110,10 +110,10 @@ def call(capsys, *arguments: str) -> tuple[int, str, str]:
         (("--method", "protonett"), "did you mean"),
         (("--method", "."), "not a model folder"),
         (("--method", "protonet", "--rule", "clustering"), "needs labels"),
-        (("--method", "centroid", "--only", "power"), "score budget"),
+        (("--method", "centroid", "--only", "power"), "add score-split to only"),
         (("--method", "pair-protonet"), "label column"),
         (("--method", "eszsl"), "does not describe its classes"),
-        (("--rule", "zero-shot", "--only", "budget"), "does not describe its classes"),
+        (("--rule", "zero-shot", "--only", "score-split"), "does not describe its classes"),
         (("--method", "refined-protonet-words", "--rule", "n-way"), "needs descriptions"),
     ],
 )
@@ -125,7 +125,7 @@ def test_a_wrong_method_is_one_sentence(capsys, tmp_path, arguments, words):
 
 def test_the_command_line_takes_a_model_folder(capsys, tmp_path, folder):
     place = str(blobs().save(tmp_path / "packed").path)
-    only = ("--only", "budget", "--net", "pixels", "--budget", "0.05")
+    only = ("--only", "score-split", "--net", "pixels", "--minutes", "0.05")
     code, out, err = call(capsys, "audit", place, *only, "--method", str(folder), "--json")
     assert code == 0, err
     (found,) = json.loads(out)["findings"]

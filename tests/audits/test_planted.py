@@ -132,13 +132,13 @@ def test_copies_across_splits_move_nothing_else(copied):
     still("overlap", shown, within=0)
 
 
-def test_copies_inside_a_class_are_in_the_score_budget():
+def test_copies_inside_a_class_have_a_share_of_the_score():
     parts = []
     for repeats in (0.0, 0.3, 0.6):
         c = hf.world(repeats=repeats, classes=20, images=20, splits=(0.5, 0.1, 0.4))
         context = Context(c, features=truth(c, ("colour", "border")), budget=60, seconds=2)
         with context.pinned():
-            (f,) = registry.get("diagnoses", "budget")().look(context)
+            (f,) = registry.get("diagnoses", "score-split")().look(context)
         share = {name: e["tasks"]["value"] for name, e in f.details["parts"].items()}
         assert sum(share.values()) == pytest.approx(f.details["score"]["value"], abs=1e-9)
         parts.append(share["copies in the support"])

@@ -1,4 +1,4 @@
-"""The score budget in every setting, on planted truths: what was planted takes its share, and the shares add up."""
+"""The score split in every setting, on planted truths: what was planted takes its share, and the shares add up."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from handful.audits.asking import narrowed, tasks_of
-from handful.audits.budget import CHANCE, REST, Budget
 from handful.audits.context import Context
 from handful.audits.readers import CONTEXT, COPIES, NEAREST, NO_LABELS, TRAINING_COPIES, WHOLE, by_codes
+from handful.audits.score_split import CHANCE, REST, ScoreSplit
 from handful.data.collection import Card, Collection, as_table
 from handful.data.semantics import Semantics
 from handful.data.taxonomy import Taxonomy
@@ -33,7 +33,7 @@ def vectors(
 def look(c: Collection, **options):
     context = Context(c, **{"net": "pixels", "budget": 60, "seconds": 3, **options})
     with context.pinned():
-        (found,) = Budget().look(context)
+        (found,) = ScoreSplit().look(context)
     parts = {name: e["tasks"]["value"] for name, e in found.details["parts"].items()}
     assert sum(parts.values()) == pytest.approx(found.details["score"]["value"], abs=1e-12)
     for side in found.details.get("sides", {}).values():

@@ -355,16 +355,15 @@ def test_the_command_builds_and_prints_table_3(tmp_path, capsys):
 
     attr_sources(tmp_path / "raw")
     with pytest.raises(SystemExit) as end:
-        main(
-            ["rlcl", "build", "attr", str(tmp_path / "raw"), str(tmp_path / "packed"), "--size", "8", "--workers", "1"]
-        )
+        main(["data", "pack", str(tmp_path / "raw"), str(tmp_path / "packed"), *"--as rlcl-attr --size 8".split()])
     assert end.value.code in (0, None)
     said = capsys.readouterr().out
     assert "train: 9 pairs (reported 1,076), 3 attributes (reported 105)" in said
+    assert said.startswith("rlcl-attr@1/8#") and "pairs removed" in said
     assert "test: no tasks" in said  # three primitives a side cannot give tasks of five
     with pytest.raises(SystemExit):
-        main(["rlcl", "stats", str(tmp_path / "packed"), "--primitives", "3"])
+        main(["data", "stats", str(tmp_path / "packed"), "--primitives", "3"])
     assert "seen pairs and" in capsys.readouterr().out
     with pytest.raises(SystemExit) as end:
-        main(["rlcl", "build", "atr", str(tmp_path / "raw"), str(tmp_path / "other")])
+        main(["data", "pack", str(tmp_path / "raw"), str(tmp_path / "other"), "--as", "rlcl-atr"])
     assert end.value.code == 2 and not (tmp_path / "other").exists()

@@ -154,10 +154,10 @@ def test_table_3_has_totals_and_json_has_no_nan(tmp_path, capsys):
         "visual-genome",
     )
     with pytest.raises(SystemExit) as end:
-        main(["rlcl", "stats", str(tmp_path / "p"), "--json"])
+        main(["data", "stats", str(tmp_path / "p"), "--json"])
     assert not end.value.code
     facts = json.loads(capsys.readouterr().out, parse_constant=lambda text: pytest.fail(text))
-    assert [(r["split"], r["pairs"], r["samples"], r["grid"]) for r in facts["splits"]] == [
+    assert [(r["split"], r["pairs"], r["samples"], r["grid"]) for r in facts["pairs"]["splits"]] == [
         ("train", 0, 0, None),
         ("valid", 0, 0, None),
         ("test", 0, 0, None),
@@ -172,10 +172,11 @@ def test_table_3_has_totals_and_json_has_no_nan(tmp_path, capsys):
 def test_any_pair_collection_can_be_split_by_disjoint_primitives(tmp_path, capsys):
     pairs = {(f"a{i}", f"o{j}"): ("train",) for i in range(8) for j in range(8)}
     pack(czsl(tmp_path / "raw", pairs, each=1), tmp_path / "packed", "mit-states", size=4, workers=1)
+    by = ["--by", "primitives"]
     with pytest.raises(SystemExit) as end:
-        main(["rlcl", "split", str(tmp_path / "packed"), "--fractions", "0.5,0.25,0.25", "--seed", "1"])
+        main(["data", "split", str(tmp_path / "packed"), *by, "--fractions", "0.5,0.25,0.25", "--seed", "1"])
     assert not end.value.code
-    assert "40 of 64 images have their primitives in two splits" in capsys.readouterr().out
+    assert "40 of 64 images have their two primitives in different splits" in capsys.readouterr().out
     from handful.data.store import open_packed
 
     collection = open_packed(tmp_path / "packed")
@@ -190,5 +191,5 @@ def test_any_pair_collection_can_be_split_by_disjoint_primitives(tmp_path, capsy
     again = add_scheme(tmp_path / "packed", ByPrimitive(seed=1))
     assert again.table["primitives"].to_list() == collection.table["primitives"].to_list()
     with pytest.raises(SystemExit) as end:
-        main(["rlcl", "split", str(tmp_path / "packed"), "--fractions", "half"])
+        main(["data", "split", str(tmp_path / "packed"), *by, "--fractions", "half"])
     assert end.value.code == 2

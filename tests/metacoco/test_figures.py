@@ -53,7 +53,7 @@ def test_all_figures_are_drawn_and_what_cannot_be_is_said(tmp_path):
 def test_the_command_line_draws_them_and_keeps_the_models(tmp_path):
     """One command from a collection to the drawings; what cannot be drawn is said, what is trained is kept."""
     out = tmp_path / "figures"
-    command = ["metacoco", "figures", "world:classes=60,images=50,size=16", "--out", str(out), "--method", "protonet"]
+    command = ["report", "figures", "world:classes=60,images=50,size=16", "--out", str(out), "--method", "protonet"]
     command += ["--method", "r2d2", "--net", "conv4:filters=4", "--steps", "2", "--tasks", "3", "--queries", "2"]
     command += ["--ways", "2,5", "--shots", "1,2"]
     found = CliRunner().invoke(app, command)
@@ -70,6 +70,6 @@ def test_the_command_line_draws_them_and_keeps_the_models(tmp_path):
 
 def test_wrong_numbers_are_refused_before_anything_is_trained(tmp_path):
     for wrong in ("5;10", "5,0"):
-        found = CliRunner().invoke(app, ["metacoco", "figures", "world", "--out", str(tmp_path), "--ways", wrong])
+        found = CliRunner().invoke(app, ["report", "figures", "world", "--out", str(tmp_path), "--ways", wrong])
         assert isinstance(found.exception, BadInput) and "--ways" in str(found.exception)
     assert not list(tmp_path.iterdir())

@@ -126,7 +126,7 @@ def test_probe_sees_what_was_planted():
 def test_audit_runs_image_text_with_a_clip_and_says_why_without(checkpoint, patches):
     found = audit(patches, only=["image-text"], net=f"clip:folder={checkpoint}").findings[0]
     assert found.figure.startswith("<svg") and found.low <= found.value <= found.high
-    with pytest.raises(Missing, match="clip:folder=PATH"):
+    with pytest.raises(Missing, match="--clip PATH"):
         audit(patches, only=["image-text"], net="pixels")
     assert "image-text" in audit(patches, net="pixels", minutes=0.02).left_out
 
@@ -134,7 +134,7 @@ def test_audit_runs_image_text_with_a_clip_and_says_why_without(checkpoint, patc
 def test_the_command_line_measures_draws_and_ranks(checkpoint, tmp_path):
     out = tmp_path / "similarity"
     places = ["world:classes=8,images=12,size=16", "world:classes=8,images=12,size=16,seed=3"]
-    command = ["metacoco", "similarity", *places, "--clip", str(checkpoint), "--out", str(out), "--json"]
+    command = ["audit", *places, "--only", "image-text", "--clip", str(checkpoint), "--out", str(out), "--json"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     rows = json.loads(done.stdout)["rows"]
@@ -147,14 +147,23 @@ def test_the_command_line_measures_draws_and_ranks(checkpoint, tmp_path):
     }  # fmt: skip
     said = CliRunner().invoke(app, ["data", "stats", places[0], "--clip", str(checkpoint), "--json"])
     assert json.loads(said.stdout)["summary"][0]["M_ce"] == pytest.approx(rows[0]["M_ce"]["value"], abs=1e-4)
-    wrong = CliRunner().invoke(app, ["metacoco", "similarity", places[0], "--clip", str(tmp_path / "none")])
+    wrong = CliRunner().invoke(app, ["audit", places[0], "--only", "image-text", "--clip", str(tmp_path / "none")])
     assert wrong.exit_code != 0 and isinstance(wrong.exception, BadInput)
 
 
 def test_the_command_line_probes_where_there_is_no_clip():
     place = "world:classes=12,images=40,size=16"
-    done = CliRunner().invoke(app, ["metacoco", "probe", place, "--net", "conv4:filters=4", "--json"])
+    only = ["--only", "context-probe", "--net", "conv4:filters=4", "--split", "all"]
+    done = CliRunner().invoke(app, ["audit", place, *only, "--json"])
     assert done.exit_code == 0, done.output
-    row = json.loads(done.stdout)["rows"][0]
-    assert row["lead"]["value"] == pytest.approx(row["context"]["value"] - row["concept"]["value"])
-    assert -0.2 < row["concept"]["value"] <= 1 and -0.2 < row["context"]["value"] <= 1
+    found = json.loads(done.stdout)["findings"][0]
+    context, concept = (found["details"][k]["value"] for k in ("context", "concept"))
+    assert found["value"] == pytest.approx(context - concept) and -0.2 < concept <= 1 and -0.2 < context <= 1
+    few = ["--column", "border", "--most", "300", "--folds", "3"]
+    done = CliRunner().invoke(app, ["audit", place, place, *only, *few, "--json"])
+    assert done.exit_code == 0, done.output
+    rows = [a["findings"][0]["details"] for a in json.loads(done.stdout)["audits"]]
+    assert len(rows) == 2 and rows[0] == rows[1] and rows[0]["images"] <= 300 and rows[0]["context"]["n"] == 3
+    assert rows[0]["context"] != found["details"]["context"]
+    wrong = CliRunner().invoke(app, ["audit", place, *only, "--column", "weather"])
+    assert "no column weather" in str(wrong.exception)

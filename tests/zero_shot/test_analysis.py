@@ -244,18 +244,23 @@ def test_images_are_selected_a_split_is_built_of_them_and_packed(packed: Path, c
     rows = (packed / "i.csv").read_text().splitlines()
     assert rows[0] == "image,class" and len(rows) == 1 + 4 * 12
     code, out, _ = call(
-        capsys, "zero-shot", "pack", packed / "f.npz", packed / "mine", "--train", packed / "t.txt", "--test",
-        packed / "mine.txt", "--images", packed / "i.csv",
+        capsys, "data", "pack", packed / "f.npz", packed / "mine", "--as", "features", "-s", f"train={packed / 't.txt'}",
+        "-s", f"test={packed / 'mine.txt'}", "-s", f"images={packed / 'i.csv'}",
     )  # fmt: skip
     from handful.data.opening import open_collection
 
     assert code == 0 and np.bincount(open_collection(str(packed / "mine")).test.classes).tolist() == [12] * 4
     (packed / "wrong.csv").write_text("image,class\n0,test00\n")
-    code, _, err = call(
-        capsys, "zero-shot", "pack", packed / "f.npz", packed / "no", "--train", packed / "t.txt", "--test",
-        packed / "mine.txt", "--images", packed / "wrong.csv",
-    )  # fmt: skip
-    assert code == 2 and "image 0 is of" in err and not (packed / "no").exists()
+    lists = [f"train={packed / 't.txt'}", f"test={packed / 'mine.txt'}", f"images={packed / 'wrong.csv'}"]
+    for more, message in (
+        (["-s", lists[0], "-s", lists[1], "-s", lists[2]], "image 0 is of"),
+        (["-s", lists[0]], "train and test go together"),
+        (["-s", lists[2]], "give train and test too"),
+        (["-s", lists[0], "-s", lists[1], "--size", 8], "leave size"),
+        (["-s", "tran=x"], "did you mean train"),
+    ):
+        code, _, err = call(capsys, "data", "pack", packed / "f.npz", packed / "no", "--as", "features", *more)
+        assert code == 2 and message in err and not (packed / "no").exists(), err
     code, _, err = call(capsys, "zero-shot", "select", packed / "f.npz", "--train-per-class", 99, *tree)
     assert code == 2 and "no image left beyond the 99" in err
 

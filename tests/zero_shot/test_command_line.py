@@ -12,9 +12,11 @@ from handful.audits.zero_shot.growing import by_level, grow, splits_by_ratio
 from handful.cli import main
 from handful.data.class_splits import read_classes, write_classes
 from handful.data.importers.features import FeatureTable, pack_features
+from handful.data.opening import open_collection
 from handful.methods.zero_shot.eszsl import ESZSL
 from handful.methods.zero_shot.trivial import Trivial
 from handful.metrics.structure import structural_ratio
+from handful.runs import evaluate
 from handful.tasks.zero_shot import ZeroShot
 
 from .planted import planted
@@ -48,15 +50,15 @@ def test_audit_of_the_toy_as_json_text_and_page(toy_files: Path, capsys: pytest.
         toy_files / "tree.csv",
     ]
     code, out, _ = call(
-        capsys, "zero-shot", "audit", *common, "--predictions", f"zsl={toy_files / 'answers.csv'}",
-        "--page", toy_files / "page.html", "--json",
+        capsys, "audit", "--only", "structural-bias", *common, "--predictions", f"zsl={toy_files / 'answers.csv'}",
+        "--out", toy_files / "page.html", "--json",
     )  # fmt: skip
     facts = json.loads(out)
     assert code == 0 and facts["structural_ratio"] == 0.5 and facts["trivial_bound"] == 1.0 and facts["consistent"]
     assert facts["predictions"]["zsl"]["true"] == 0.5 and facts["predictions"]["zsl"]["ancestor"] == 0.25
     html = (toy_files / "page.html").read_text()
     assert "structural ratio is 0.500" in html and html.count("<svg") == 3 and "http://" not in html.split("<svg")[0]
-    code, out, _ = call(capsys, "zero-shot", "audit", *common)
+    code, out, _ = call(capsys, "audit", *common)
     assert code == 0 and "structural ratio R         0.500" in out
 
 
@@ -75,8 +77,9 @@ def test_mistakes_are_one_line_and_exit_code_two(toy_files: Path, capsys: pytest
     ]:
         code, out, err = call(
             capsys,
-            "zero-shot",
             "audit",
+            "--only",
+            "structural-bias",
             "--train",
             toy_files / "train.txt",
             "--test",
@@ -156,10 +159,8 @@ def test_run_trains_asks_and_keeps_the_learner(tmp_path: Path, capsys: pytest.Ca
     split = collection.table["split"].to_numpy().astype("U9")
     table = FeatureTable(np.asarray(collection.array), names, "planted", {"split": split}, semantics)
     pack_features(table, tmp_path / "p", "planted", taxonomy=semantics.taxonomy)
-    common = [tmp_path / "p", "--semantics", "stored", "--json"]
-    code, out, _ = call(
-        capsys, "zero-shot", "run", "eszsl", *common, "--save", tmp_path / "model", "--out", tmp_path / "run"
-    )
+    common = [tmp_path / "p", "--rule", "zero-shot", "--rule-set", "semantics=stored", "--json"]
+    code, out, _ = call(capsys, "eval", "eszsl", *common, "--save", tmp_path / "model", "--out", tmp_path / "run")
     first = json.loads(out)
     value = {r["metric"]: r["value"] for r in first["summary"]}
     assert (
@@ -168,16 +169,23 @@ def test_run_trains_asks_and_keeps_the_learner(tmp_path: Path, capsys: pytest.Ca
         and value["top5"] >= value["top1"]
         and (tmp_path / "run/tasks.parquet").is_file()
     )
-    code, out, _ = call(capsys, "zero-shot", "run", tmp_path / "model", *common)
+    # The same as in Python: trained on the training classes, options chosen on the validation classes, all classes asked.
+    packed = open_collection(str(tmp_path / "p"))
+    train, valid, test = (ZeroShot(packed.part(s), "stored") for s in ("train", "valid", "test"))
+    done = evaluate(ESZSL().meta_fit(train, valid), test, test.size, 0)
+    assert first["summary"] == done.as_dict()["summary"] and first["summary"][0]["tasks"] == test.part.n_classes
+    untuned = evaluate(ESZSL(tune=False).meta_fit(train, None), test, test.size, 0)
+    code, out, _ = call(capsys, "eval", "eszsl", *common, "-s", "tune=false")
+    assert json.loads(out)["summary"] == untuned.as_dict()["summary"]
+    code, out, _ = call(capsys, "eval", tmp_path / "model", *common)
     assert {r["metric"]: r["value"] for r in json.loads(out)["summary"]} == value
-    code, out, _ = call(capsys, "zero-shot", "run", tmp_path / "model", *common, "--generalised")
+    code, out, _ = call(capsys, "eval", tmp_path / "model", tmp_path / "p", "--rule", "generalised-zero-shot", "--json")
     general = {r["metric"]: r["value"] for r in json.loads(out)["summary"]}
     assert 0 <= general["harmonic1"] <= max(general["seen1"], general["unseen1"])
-    code, out, _ = call(capsys, "zero-shot", "run", tmp_path / "model", tmp_path / "p", "--json")
+    code, out, _ = call(capsys, "eval", tmp_path / "model", tmp_path / "p", "--rule", "zero-shot", "--json")
     assert {r["metric"]: r["value"] for r in json.loads(out)["summary"]} == value
-    code, _, err = call(
-        capsys, "zero-shot", "run", "trivial", tmp_path / "p", "--semantics", tmp_path / "p/descriptions.npz"
-    )
+    bare = f"semantics={tmp_path / 'p/descriptions.npz'}"
+    code, _, err = call(capsys, "eval", "trivial", tmp_path / "p", "--rule", "zero-shot", "--rule-set", bare)
     assert code == 2 and "hierarchy" in err
 
 

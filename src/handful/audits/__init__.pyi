@@ -1,7 +1,6 @@
 # Written by handful.door.write() from the registry.
 
 from handful.audits.audit import Audit
-from handful.audits.budget import Budget
 from handful.audits.ceiling import SupervisedCeiling
 from handful.audits.composition import Composition
 from handful.audits.context_gap import ContextAlone
@@ -17,13 +16,13 @@ from handful.audits.records import Columns
 from handful.audits.records import Imbalance
 from handful.audits.records import Overlap
 from handful.audits.records import Unreadable
+from handful.audits.score_split import ScoreSplit
 from handful.audits.shortcuts import Shortcuts
 from handful.audits.similarity import ImageText
 from handful.audits.zero_shot.diagnosis import StructuralBias
 
 __all__ = [
     "Audit",
-    "Budget",
     "Columns",
     "Composition",
     "ContextAlone",
@@ -37,6 +36,7 @@ __all__ = [
     "Imbalance",
     "Overlap",
     "Power",
+    "ScoreSplit",
     "Shortcuts",
     "StructuralBias",
     "SupervisedCeiling",

@@ -1,4 +1,4 @@
-"""Which tasks a score budget is about: any rule, narrowed to what the part can serve and the time allows."""
+"""Which tasks a split score is about: any rule, narrowed to what the part can serve and the time allows."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def tasks_of(context: Context) -> Asked:
         else:
             rule = registry.make("rules", spec, {}, seen)
         if isinstance(rule, Clustering) and rule.mode == "clustering":
-            raise Infeasible("a budget splits answers to queries; ask clustering tasks with mode='unsupervised'")
+            raise Infeasible("a score is split by answers to queries; ask clustering tasks with mode='unsupervised'")
         if isinstance(rule, ZeroShot):
             context.kept["asked"] = Asked(context, *described(context, rule, isinstance(given(context), Learner)))
         else:
@@ -266,7 +266,7 @@ def gathered(asked: Asked, told: Iterable[tuple[Episode, np.ndarray]]) -> Answer
 
 
 def in_words(rule: Rule) -> str:
-    """The shape of a budget's tasks."""
+    """The shape of the tasks of a split score."""
     ways, shots = getattr(rule, "ways", None), getattr(rule, "shots", None)
     if isinstance(rule, Clustering):
         return f"{in_words(rule.of)} without labels"

@@ -1,11 +1,11 @@
-"""audit: every diagnosis that a collection allows, within a time budget."""
+"""audit: every diagnosis that a collection allows, within the given minutes."""
 
 from __future__ import annotations
 
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from handful.tasks.rule import Rule
 LEAST = 0.5
 """Seconds below which a diagnosis is not begun."""
 PRUDENCE = 0.85
-"""Share of the budget that is given out: what takes longer than it seemed is paid from the rest."""
+"""Share of the time that is given out: what takes longer than it seemed is paid from the rest."""
 
 
 @dataclass
@@ -227,6 +227,7 @@ def audit(
     rule: str | Callable[[Part], Rule] = "",
     method: str | os.PathLike[str] | Method | Learner = "",
     compute: Compute | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Audit:
     """Walk the registry of diagnoses over a collection.
 
@@ -246,11 +247,13 @@ def audit(
         Where tasks come from and by which rule (a name, or a function from a part to a rule): test (all, if it has fewer
         than five classes) and n-way by default.
     method
-        Whose score the budget splits: a method's name (trained on the train split if it trains), a model folder, a method
+        Whose score is split: a method's name (trained on the train split if it trains), a model folder, a method
         or a learner. By default one that fits the tasks, on the frozen features.
+    options
+        Options of diagnoses, by their names, such as ``{"context-probe": {"column": "ground"}}``.
     """
     if not minutes > 0:
-        raise BadInput(f"the budget must be above 0 minutes, not {minutes:g}")
+        raise BadInput(f"minutes must be above 0, not {minutes:g}")
     if planned < 2:
         raise BadInput(f"a comparison needs at least two planned tasks, not {planned}")
     if net and features is not None:
@@ -258,14 +261,14 @@ def audit(
     if isinstance(features, (str, os.PathLike)):
         features = features_of(features, collection)
     budget = 60 * minutes
-    if method and only and "budget" not in only:
-        raise BadInput("a method is asked for its score budget; add budget to only, or leave only out")
+    if method and only and "score-split" not in only:
+        raise BadInput("a method is given to split its score; add score-split to only, or leave only out")
     context = Context(
         collection, net, features, seed, budget, budget, planned, split, rule, compute or Compute(), method
     )
     result = Audit(collection, seed, context.net, minutes=minutes)
     names = list(only or registry.table("diagnoses"))
-    asked: dict[str, Diagnosis] = {name: registry.make("diagnoses", name) for name in names}
+    asked: dict[str, Diagnosis] = {name: registry.make("diagnoses", name, (options or {}).get(name)) for name in names}
     if not asked:
         return result
     able = {}
@@ -293,7 +296,7 @@ def audit(
 
 
 def walk(context: Context, able: dict[str, Diagnosis], result: Audit, strict: bool) -> dict[str, list[Finding]]:
-    """Findings by diagnosis; the cheap ones come first, so that a short budget answers most questions."""
+    """Findings by diagnosis; the cheap ones come first, so that a short time answers most questions."""
     found: dict[str, list[Finding]] = {}
     deadline = time.monotonic() + PRUDENCE * context.budget
     waiting = sorted(able, key=lambda n: able[n].cost)
@@ -301,7 +304,7 @@ def walk(context: Context, able: dict[str, Diagnosis], result: Audit, strict: bo
         for i, name in enumerate(waiting):
             left = deadline - time.monotonic()
             if left <= LEAST:
-                result.left_out[name] = f"the budget of {context.budget / 60:g} minutes was used up"
+                result.left_out[name] = f"the {context.budget / 60:g} minutes were used up"
                 advance(1)
                 continue
             costs = sum(able[n].cost for n in waiting[i:])

@@ -20,7 +20,7 @@ TOPICS = {
     "difficulty": "How hard, and hard how?",
     "clean": "Is it clean?",
     "power": "Can it tell methods apart?",
-    "budget": "What is the score made of?",
+    "score": "What is the score made of?",
 }
 """The questions of a page, in its order; every diagnosis belongs to one."""
 

@@ -1,4 +1,4 @@
-"""Whose answers a score budget splits: the usual method of a setting, one by name, or a model folder; on what it looks at."""
+"""Whose score is split: the usual method of a setting, one by name, or a model folder; on what it looks at."""
 
 from __future__ import annotations
 

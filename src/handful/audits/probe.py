@@ -129,8 +129,16 @@ def principal(x: np.ndarray, most: int = 64) -> np.ndarray:
     return u[:, :most] * s[:most]
 
 
+@dataclass(frozen=True)
 class ContextProbe(Diagnosis):
-    """Linear probes for context and concept on the audit's features."""
+    """Linear probes for context and concept on the audit's features.
+
+    ``column`` holds the contexts (the collection's own by default); ``most`` images are used, 0 for what the time allows.
+    """
+
+    column: str = ""
+    folds: int = 5
+    most: int = 0
 
     name: ClassVar[str] = "context-probe"
     question: ClassVar[str] = "Do the features show the context more than the concept?"
@@ -138,12 +146,16 @@ class ContextProbe(Diagnosis):
 
     def missing(self, collection: Collection) -> str:
         card = collection.card
+        if self.column:
+            return "" if self.column in collection.table.columns else f"it has no column {self.column}"
         return "" if card.context and card.context not in card.labels else "the collection has no column of contexts"
 
     def look(self, context: Context) -> list[Finding]:
-        part, most = context.part, 1000 if context.seconds < 60 else 2000
+        part, most = context.part, self.most or (1000 if context.seconds < 60 else 2000)
         part = context.view.like(some(part, most, context.seed))
-        probe = context_probe(part, context.view.read(part.rows), seed=context.seed)
+        probe = context_probe(
+            part, context.view.read(part.rows), column=self.column, folds=self.folds, most=most, seed=context.seed
+        )
         sentence = (
             f"a linear probe on {context.net} features tells the context at {probe.context.value:.2f} and the concept at "
             f"{probe.concept.value:.2f} of the way from guessing to perfect ({probe.images} images)"

@@ -1,4 +1,4 @@
-"""Readers of less than the images, who answer a budget's tasks: without labels, by contexts, nearest classes, copies, whole pairs."""
+"""Readers of less than the images, who answer the tasks of a split score: without labels, by contexts, nearest classes, copies, whole pairs."""
 
 from __future__ import annotations
 

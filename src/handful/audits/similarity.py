@@ -210,8 +210,13 @@ def ranking(found: Sequence[Similarity], reported: bool = False) -> str:
         return as_svg(figure)
 
 
+@dataclass(frozen=True)
 class ImageText(Diagnosis):
-    """M_te - M_ce by CLIP, when the audit's backbone is one (``--net clip:folder=PATH``)."""
+    """M_te - M_ce by a CLIP checkpoint: the one named, or the audit's backbone if it is one (``--net clip:folder=PATH``)."""
+
+    clip: str = ""
+    template: str = "photo"
+    column: str = ""
 
     name: ClassVar[str] = "image-text"
     question: ClassVar[str] = "Do images look more like their context than like their concept?"
@@ -220,13 +225,14 @@ class ImageText(Diagnosis):
     def missing(self, collection: Collection) -> str:
         if collection.card.kind != "images":
             return "the collection holds features, not images"
-        return ContextProbe().missing(collection)
+        return ContextProbe(self.column).missing(collection)
 
     def look(self, context: Context) -> list[Finding]:
         name, options = parse_spec(context.net)
-        if name != "clip":
-            raise Missing("image-text similarity needs a CLIP checkpoint; give it with --net clip:folder=PATH")
-        found = similarity(context.part, options.get("folder", ""), compute=context.compute)
+        if not self.clip and name != "clip":
+            raise Missing("image-text similarity needs a CLIP checkpoint; give it with --clip PATH")
+        checkpoint = self.clip or options.get("folder", "")
+        found = similarity(context.part, checkpoint, self.template, column=self.column, compute=context.compute)
         lead = found.lead
         assert lead is not None and found.context is not None
         sentence = (

@@ -21,7 +21,7 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import typer
 from typer.core import TyperGroup
 
-from handful.errors import HandfulError
+from handful.errors import BadInput, HandfulError
 
 # verb -> (module with `app` or a function of the verb's name, one line of help)
 VERBS: dict[str, tuple[str, str]] = {
@@ -36,17 +36,39 @@ VERBS: dict[str, tuple[str, str]] = {
     "run": ("handful.cli.run", "Run a recipe: a table with reported numbers beside measured ones."),
     "compare": ("handful.cli.compare", "Compare two runs on the same tasks, paired."),
     "report": ("handful.cli.report", "Compare runs in a page: intervals, ties, tests, ranks, curves, pictures."),
-    "zero-shot": ("handful.cli.zero_shot", "Audit, build and run zero-shot benchmarks."),
+    "report figures": ("handful.cli.figures", "Draw how methods do by context, backbone, ways and shots."),
+    "zero-shot": ("handful.cli.zero_shot", "Build zero-shot test splits, and take the scores on one apart."),
     "challenge": ("handful.cli.challenge", "Competitions with code submissions."),
-    "metacoco": ("handful.cli.metacoco", "The context-shift paper's metric and figures for your collections."),
-    "rlcl": ("handful.cli.rlcl", "Build and describe collections for compositional tasks."),
     "audit": ("handful.cli.audit", "Ask what a benchmark's score will really mean."),
     "cache": ("handful.cli.cache", "List and clear what is kept between runs."),
+}
+
+# What a verb of earlier versions is called now.
+MOVED: dict[str, str] = {
+    "rlcl build": "data pack SRC OUT --as rlcl-attr (or rlcl-act)",
+    "rlcl stats": "data stats COLLECTION",
+    "rlcl split": "data split PACKED --by primitives",
+    "rlcl": "data --help",
+    "metacoco similarity": "audit COLLECTION... --only image-text --clip CHECKPOINT",
+    "metacoco probe": "audit COLLECTION --only context-probe",
+    "metacoco figures": "report figures COLLECTION --out FOLDER",
+    "metacoco": "audit --help",
+    "zero-shot audit": "audit --only structural-bias --train TRAIN.txt --test TEST.txt",
+    "zero-shot pack": "data pack FEATURES OUT --as features --set train=TRAIN.txt --set test=TEST.txt",
+    "zero-shot run": "eval METHOD COLLECTION --rule zero-shot",
 }
 
 
 class Lazy(TyperGroup):
     """Loads a verb's module when the verb is used, so that `handful --help` imports nothing heavy."""
+
+    def resolve_command(self, ctx, args):  # type: ignore[no-untyped-def]
+        for old in (" ".join(args[:2]), args[0]):
+            if old in MOVED:
+                raise BadInput(f"`handful {old}` is no more; use `handful {MOVED[old]}`")
+        if (two := " ".join(args[:2])) in VERBS:
+            return two, self.get_command(ctx, two), args[2:]
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx):  # type: ignore[no-untyped-def]
         return list(VERBS)
@@ -75,7 +97,7 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def _root(
     ctx: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     """handful: how good is my method, and is my benchmark honest?
 

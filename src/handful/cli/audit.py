@@ -3,73 +3,227 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from handful.cli.options import Device, Json, Seed, Threads, emit
+from handful.cli.options import (
+    OUTPUT,
+    SEEING,
+    TASKS,
+    BatchSize,
+    Device,
+    Json,
+    Precision,
+    Seed,
+    Threads,
+    compute_of,
+    emit,
+    usable_folder,
+)
+from handful.cli.zero_shot.options import (
+    Among,
+    Common,
+    Counts,
+    Population,
+    Predictions,
+    Rare,
+    TestList,
+    TrainList,
+    Tree,
+    Words,
+)
+from handful.errors import BadInput
 
 app = typer.Typer(add_completion=False)
+
+PAGES = (".html", ".htm", ".json", ".csv")
+CONTEXTS = "Contexts and concepts (context-probe, image-text)"
 
 
 @app.command()
 def audit(
-    collection: Annotated[str, typer.Argument(help="Packed folder, world:..., or a folder of images.")],
-    only: Annotated[list[str] | None, typer.Option("--only", help="This diagnosis alone (may be given again).")] = None,
-    net: Annotated[
-        str, typer.Option("--net", help="Backbone of the frozen features; lite0 if at hand, else pixels.")
-    ] = "",
-    features: Annotated[
-        Path | None, typer.Option("--features", help="Features of every image instead of a net: .npy, .npz or .h5.")
+    collections: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="COLLECTION...", help="Packed folders, world:..., or folders or zips of images."),
     ] = None,
-    budget: Annotated[float, typer.Option("--budget", help="Minutes for the whole audit.")] = 5.0,
-    tasks: Annotated[
-        int, typer.Option("--tasks", "--n", help="Tasks planned for a study, to say what they can show.")
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            help="Ask only this diagnosis (handful ls diagnoses); may be repeated.",
+            rich_help_panel="What is asked",
+        ),
+    ] = None,
+    minutes: Annotated[
+        float, typer.Option("--minutes", help="Minutes for each collection.", rich_help_panel="What is asked")
+    ] = 5.0,
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            help="Split the score of this method (score-split): a name, or a model folder.",
+            rich_help_panel="What is asked",
+        ),
+    ] = "",
+    planned: Annotated[
+        int,
+        typer.Option(
+            "--planned",
+            help="Number of tasks that your study will have; power says what they can show.",
+            rich_help_panel="What is asked",
+        ),
     ] = 600,
+    seed: Seed = 0,
     split: Annotated[
-        str, typer.Option("--split", help="Split to audit, or all; test by default (all, below five test classes).")
+        str,
+        typer.Option(
+            "--split",
+            help="Split to audit, or all; test by default (all, below five test classes).",
+            rich_help_panel=TASKS,
+        ),
     ] = "",
     rule: Annotated[
-        str, typer.Option("--rule", help="Rule that tasks are drawn by (handful ls rules); n-way by default.")
+        str,
+        typer.Option(
+            "--rule", help="Rule that tasks are drawn by (handful ls rules); n-way by default.", rich_help_panel=TASKS
+        ),
     ] = "",
-    method: Annotated[
-        str, typer.Option("--method", help="Method by name, or a model folder: the budget splits its score.")
+    net: Annotated[
+        str,
+        typer.Option(
+            "--net",
+            help="Backbone of the frozen features; lite0 if it is installed, else pixels.",
+            rich_help_panel=SEEING,
+        ),
     ] = "",
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Page to write (.html; .json and .csv hold the same facts).")
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            "--features",
+            help="Features of every image instead of a net: .npy, .npz or .h5.",
+            rich_help_panel=SEEING,
+        ),
     ] = None,
+    clip: Annotated[
+        str,
+        typer.Option(
+            "--clip", help="CLIP checkpoint for image-text: a folder, or its hub name.", rich_help_panel=CONTEXTS
+        ),
+    ] = "",
+    template: Annotated[
+        str, typer.Option("--template", help="Prompts: bare, photo, scene or style.", rich_help_panel=CONTEXTS)
+    ] = "photo",
+    column: Annotated[
+        str,
+        typer.Option("--column", help="Column of contexts; the collection's own by default.", rich_help_panel=CONTEXTS),
+    ] = "",
+    folds: Annotated[
+        int, typer.Option("--folds", min=2, help="Folds of the probes' cross-validation.", rich_help_panel=CONTEXTS)
+    ] = 5,
+    most: Annotated[
+        int,
+        typer.Option(
+            "--most", min=0, help="Number of images to probe; 0 for what the time allows.", rich_help_panel=CONTEXTS
+        ),
+    ] = 0,
+    reported: Annotated[
+        bool,
+        typer.Option("--reported", help="Rank beside the paper's own similarities.", rich_help_panel=CONTEXTS),
+    ] = False,
+    train: TrainList = None,
+    test: TestList = None,
+    taxonomy: Tree = "wordnet",
+    words: Words = None,
+    counts: Counts = None,
+    rare: Rare = None,
+    frequency: Common = False,
+    among: Among = None,
+    population: Population = None,
+    predictions: Predictions = None,
     device: Device = "cpu",
+    precision: Precision = "float32",
+    batch: BatchSize = 64,
     threads: Threads = 1,
-    seed: Seed = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Page to write (.html; .json and .csv hold the same facts), or a folder for several collections' pages "
+            "or image-text's drawings.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Ask what a benchmark's score will really mean: every diagnosis that the collection allows, in the given minutes.
 
-    Example: handful audit world --budget 2 --out world.html
+    Examples:
+
+    handful audit world --minutes 2 --out world.html
+
+    handful audit packed/photos --only duplicates --only power --planned 1000
+
+    handful audit packed/pacs packed/mine --only image-text --clip clip-vit-base-patch32/ --out similarity
+
+    handful audit packed/pacs --only context-probe --net lite0
+
+    handful audit --only structural-bias --train train.txt --test 1-hop.txt --out 1-hop.html
     """
     from handful import registry
     from handful.audits.audit import audit as run_audit
     from handful.data.opening import open_collection
-    from handful.errors import BadInput
-    from handful.nets.compute import Compute
 
     for name in only or []:
         registry.get("diagnoses", name)
-    if out is not None and out.suffix not in (".html", ".htm", ".json", ".csv"):
-        raise BadInput(f"{out}: an audit is saved as .html, .json or .csv; name the file so")
-    result = run_audit(
-        open_collection(collection, skip_bad=True),
-        only=only,
-        net=net,
-        features=features,
-        seed=seed,
-        minutes=budget,
-        planned=tasks,
-        split=split,
-        rule=rule,
-        method=method,
-        compute=Compute(device=device, threads=threads),
-    )
-    if out is not None:
-        result.save(out)
-    emit(result.as_dict()) if json else print(result)
+    places, page = collections or [], out is not None and out.suffix in PAGES
+    if out is not None and out.suffix and not page:
+        raise BadInput(f"{out}: an audit is saved as .html, .json or .csv, or in a folder; name the file so")
+    if train is not None or test is not None:
+        from handful.cli.audit_lists import class_lists
+
+        if places or train is None or test is None or (only or ["structural-bias"]) != ["structural-bias"]:
+            raise BadInput(
+                "class lists are audited by --only structural-bias with --train and --test, and no collection"
+            )
+        class_lists(train, test, taxonomy, words, counts, rare, frequency, among, population, predictions, out, json)
+        return
+    if not places:
+        raise BadInput("name a collection to audit, or class lists with --only structural-bias --train A --test B")
+    compute = compute_of(device, precision, batch, threads)
+    if only == ["image-text"] and clip and not page:
+        from handful.cli.audit_similarity import image_text
+
+        image_text(places, clip, template, column, split or "all", reported, out, compute, json)
+        return
+    if not page and out is not None:
+        usable_folder(out)
+    if page and len(places) > 1:
+        raise BadInput(f"{out} is one page; name a folder for the pages of {len(places)} collections")
+    options: dict[str, dict[str, Any]] = {
+        "context-probe": {"column": column, "folds": folds, "most": most},
+        "image-text": {"clip": clip, "template": template, "column": column},
+    }
+    done: list[Any] = []
+    for place in places:
+        result = run_audit(
+            open_collection(place, skip_bad=True),
+            only=only,
+            net=net,
+            features=features,
+            seed=seed,
+            minutes=minutes,
+            planned=planned,
+            split=split,
+            rule=rule,
+            method=method,
+            compute=compute,
+            options=options,
+        )
+        if out is not None:
+            result.save(out if page else out / f"{len(done) + 1}-{result.collection.card.name}.html")
+        done.append(result)
+        if not json:
+            print(result)
+    if json:
+        emit(done[0].as_dict() if len(done) == 1 else {"audits": [one.as_dict() for one in done]})

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from handful.cli import data_get
+from handful.cli.data_pairs import built_by, is_pairs, pair_facts, print_pairs
 from handful.cli.options import Json, Scheme, emit, parse_settings
 from handful.errors import BadInput
 
@@ -31,6 +32,8 @@ Fractions = Annotated[
     str | None, typer.Option("--fractions", help="Train, valid, test, such as 0.64,0.16,0.2 (by fraction or by count).")
 ]
 SplitSeed = Annotated[int, typer.Option("--seed", help="Seed of a split by fraction.")]
+BUILDERS = ("rlcl-attr", "rlcl-act")
+"""Importers that make one collection of several data sets: it is called after them, not after the folder."""
 On = Annotated[
     str | None, typer.Option("--on", help="Columns kept together, such as alphabet or dataset; the class by default.")
 ]
@@ -56,7 +59,9 @@ def pack(
     version: Annotated[str, typer.Option("--data-version", help="Version to put on the card.")] = "1",
     licence: Annotated[str | None, typer.Option("--licence", help="Licence to put on the card.")] = None,
     settings: Settings = None,
-    split_by: Annotated[str | None, typer.Option("--split-by", help="fraction, count or file.")] = None,
+    split_by: Annotated[
+        str | None, typer.Option("--split-by", help="fraction, count, file, or primitives (pair collections).")
+    ] = None,
     split_file: File = None,
     fractions: Fractions = None,
     seed: SplitSeed = 0,
@@ -69,7 +74,11 @@ def pack(
 ) -> None:
     """Pack a folder or zip of images into a collection.
 
-    Example: handful data pack photos/ packed/photos --as folders --size 84 --split-by fraction --seed 0
+    Examples:
+
+    handful data pack photos/ packed/photos --as folders --size 84 --split-by fraction --seed 0
+
+    handful data pack raw/ packed/rlcl-attr --as rlcl-attr -s keep=test
     """
     with _whole_or_nothing(target):
         from handful.data.pack import pack as pack_images
@@ -80,7 +89,7 @@ def pack(
             layout,
             size=size,
             grey=grey,
-            name=name,
+            name=name or (layout if layout in BUILDERS else None),
             version=version,
             licence=licence,
             split=_rule(split_by, split_file, fractions, seed, on, scheme),
@@ -89,13 +98,21 @@ def pack(
             force=force,
             options=parse_settings(settings),
         )
+    pairs = pair_facts(done.collection) if built_by(done.collection) else None
     if json:
-        skipped = [{"file": file, "reason": reason} for file, reason in done.skipped]
-        emit({**_card(done.collection), "skipped": skipped, "notes": done.notes, "seconds": round(done.seconds, 2)})
+        facts = {
+            **_card(done.collection),
+            "skipped": [{"file": file, "reason": reason} for file, reason in done.skipped],
+            "notes": done.notes,
+            "seconds": round(done.seconds, 2),
+        }
+        emit(facts | ({"pairs": pairs} if pairs else {}))
         return
     print(f"{done.collection.id}: {len(done.collection)} images in {target}, {done.seconds:.1f} s")
     for note in done.notes:
         print(note)
+    if pairs:
+        print_pairs(done.collection, pairs)
 
 
 @app.command()
@@ -138,12 +155,22 @@ def stats(
     clip: Annotated[
         str | None, typer.Option("--clip", help="CLIP checkpoint; adds M_ce, the similarity of images and class names.")
     ] = None,
+    primitives: Annotated[
+        int, typer.Option("--primitives", min=2, help="Pair collections: primitives on each side of a task.")
+    ] = 5,
+    shots: Annotated[
+        int, typer.Option("--shots", min=1, help="Pair collections: support images of each seen pair.")
+    ] = 5,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the tables as CSV.")] = None,
     json: Json = False,
 ) -> None:
-    """Count images by split, class, data set and context.
+    """Count images by split, class, data set and context; of a pair collection, also its pairs and their references.
 
-    Example: handful data stats packed/pacs --figure pacs.png
+    Examples:
+
+    handful data stats packed/pacs --figure pacs.png
+
+    handful data stats world:label=colour+glyph,mask=0.16,splits=0.5+0.25+0.25 --primitives 5 --shots 5
     """
     from handful.data.opening import open_collection
     from handful.data.stats import heat_map, save_figure
@@ -164,28 +191,42 @@ def stats(
         save_figure(heat_map(counts), figure)
     if out is not None:
         counts.save(out)
+    pairs = pair_facts(collection, primitives, shots) if is_pairs(collection) else None
     if json:
-        emit({"name": counts.name, "scheme": counts.scheme} | {n: f.to_dicts() for n, f in counts.frames.items()})
+        facts = {"name": counts.name, "scheme": counts.scheme} | {n: f.to_dicts() for n, f in counts.frames.items()}
+        emit(facts | ({"pairs": pairs} if pairs else {}))
         return
     for title, frame in counts.frames.items():
         print(f"\n{title}")
         _print(frame)
+    if pairs:
+        print("\npairs")
+        print_pairs(collection, pairs)
 
 
 @app.command()
 def split(
     place: Annotated[Path, typer.Argument(help="Packed folder.")],
-    by: Annotated[str, typer.Option("--by", help="fraction, count or file.")] = "fraction",
+    by: Annotated[
+        str,
+        typer.Option("--by", help="fraction, count, file, or primitives (pairs: no primitive is in two splits)."),
+    ] = "fraction",
     split_file: File = None,
     fractions: Fractions = None,
     seed: SplitSeed = 0,
     on: On = None,
-    scheme: Annotated[str | None, typer.Option("--scheme", help="Name of the scheme; split by default.")] = None,
+    scheme: Annotated[
+        str | None, typer.Option("--scheme", help="Name of the scheme; split or primitives by default.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Add a class-disjoint split scheme to a packed collection; it becomes the default, and the collection's id changes.
 
-    Example: handful data split packed/photos --by fraction --fractions 0.6,0.2,0.2 --seed 1 --scheme mine
+    Examples:
+
+    handful data split packed/photos --by fraction --fractions 0.6,0.2,0.2 --seed 1 --scheme mine
+
+    handful data split packed/mit-states --by primitives --fractions 0.5,0.25,0.25
     """
     from handful.data.splits import add_scheme
     from handful.data.stats import stats as count
@@ -195,11 +236,15 @@ def split(
     with _whole_or_nothing(place):
         collection = add_scheme(place, rule)
     counts = count(collection)
+    outside = int((collection.table[collection.card.schemes[0]] == "").sum())
     if json:
-        emit({**_card(collection), "by_split": counts.by_split.to_dicts()})
+        emit({**_card(collection), "by_split": counts.by_split.to_dicts(), "in_no_split": outside})
         return
     print(collection.id)
     _print(counts.by_split)
+    if by == "primitives":
+        print(f"{outside} of {len(collection)} images have their two primitives in different splits and are left out")
+        print_pairs(collection, pair_facts(collection))
 
 
 @app.command()
@@ -237,7 +282,7 @@ def _rule(
 
     if by is None and file is None:
         if fractions or on or scheme:
-            raise BadInput("--fractions, --on and --scheme need --split-by fraction, count or file")
+            raise BadInput("--fractions, --on and --scheme need --split-by fraction, count, file or primitives")
         return None
     by = by or "file"
     if file is not None and by != "file":
@@ -249,9 +294,15 @@ def _rule(
         if fractions:
             raise BadInput("--fractions go with a split by fraction or by count, not by file")
         return ByFile(path=str(file), **shared)
-    if by not in ("fraction", "count"):
-        raise BadInput(f"a split is made by fraction, count or file, not by {by!r}")
+    if by not in ("fraction", "count", "primitives"):
+        raise BadInput(f"a split is made by fraction, count, file or primitives, not by {by!r}")
     shares = _shares(fractions)
+    if by == "primitives":
+        from handful.data.rlcl import ByPrimitive
+
+        if on:
+            raise BadInput("a split by primitives keeps the values of both label columns together; leave --on out")
+        return ByPrimitive(seed=seed, scheme=scheme or "primitives", **shares)
     return ByCount(**shares, **shared) if by == "count" else ByFraction(seed=seed, **shares, **shared)
 
 

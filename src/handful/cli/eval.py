@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from handful.cli.options import (
+    OUTPUT,
+    TASKS,
+    TRAINING,
     Address,
     BatchSize,
     Device,
@@ -24,7 +28,6 @@ from handful.cli.options import (
     Set,
     Shots,
     Split,
-    Tasks,
     Threads,
     Ways,
     Workers,
@@ -47,20 +50,46 @@ def evaluate_(
     ways: Ways = "5",
     shots: Shots = "5",
     queries: Queries = 15,
-    tasks: Tasks = 600,
+    tasks: Annotated[
+        int | None,
+        typer.Option(
+            "--tasks",
+            "--n",
+            help="Number of tasks; 600 by default (every class once, for zero-shot rules).",
+            rich_help_panel=TASKS,
+        ),
+    ] = None,
     seed: Seed = 0,
-    repeats: Annotated[int, typer.Option("--repeats", help="Drawing seeds, counted up from --seed.")] = 1,
+    repeats: Annotated[
+        int,
+        typer.Option("--repeats", help="Number of seeds, counted up from --seed.", rich_help_panel=TASKS),
+    ] = 1,
     rule: RuleName = None,
     rule_set: RuleSet = None,
     split: Split = None,
     scheme: Scheme = None,
     setting: Set = None,
-    train_rule: Annotated[str | None, typer.Option("--train-rule", help="Rule of the training tasks.")] = None,
-    train_ways: Annotated[
-        str | None, typer.Option("--train-ways", help="Ways of the training tasks, as the test's by default.")
+    train_rule: Annotated[
+        str | None, typer.Option("--train-rule", help="Rule of the training tasks.", rich_help_panel=TRAINING)
     ] = None,
-    untrained: Annotated[bool, typer.Option("--untrained", help="Skip meta-training.")] = False,
-    answers: Annotated[bool, typer.Option("--answers", help="Keep every answer beside the table.")] = False,
+    train_ways: Annotated[
+        str | None,
+        typer.Option(
+            "--train-ways",
+            help="Number of classes in each training task, as in the test's by default.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    untrained: Annotated[
+        bool, typer.Option("--untrained", help="Skip meta-training.", rich_help_panel=TRAINING)
+    ] = False,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", help="Keep the trained learner in this model folder.", rich_help_panel=OUTPUT),
+    ] = None,
+    answers: Annotated[
+        bool, typer.Option("--answers", help="Keep every answer beside the table.", rich_help_panel=OUTPUT)
+    ] = False,
     out: Out = None,
     workers: Workers = None,
     engine: EngineName = None,
@@ -73,9 +102,17 @@ def evaluate_(
     threads: Threads = 1,
     json: Json = False,
 ) -> None:
-    """Evaluate on tasks; with --out a killed run goes on when started again.
+    """Evaluate a method on tasks; with --out a killed run goes on when started again.
 
-    Example: handful eval protonet world --ways 2-20 --shots 1-20 --tasks 600 -s schedule.steps=100
+    Examples:
+
+    handful eval protonet world --ways 2-20 --shots 1-20 --tasks 600 -s schedule.steps=100
+
+    handful eval model/ packed/photos --ways 5 --shots 1 --tasks 600 --out runs/model
+
+    handful eval pair-protonet world:label=colour+glyph,mask=0.6,splits=0.5+0.25+0.25 --rule pairs -s schedule.steps=100
+
+    handful eval eszsl packed/tiny --rule zero-shot --rule-set semantics=wordnet:glove.6B.100d.txt
     """
     from handful.data.opening import open_collection
     from handful.methods.contract import Method, agree
@@ -91,10 +128,14 @@ def evaluate_(
     drawn = rule_of(source, split or "test", scheme, rule, ways, shots, queries, parse_settings(rule_set))
     drawn.check()
     with profiled(profile, out, where.workers):
-        train = None
+        train = valid = None
         if isinstance(found, Method):
             agree(found, drawn)
-            if found.trains != "no" and not untrained:
+            if "images" not in drawn.shows:
+                from handful.cli.zero_shot.learners import lessons
+
+                train, valid = lessons(found, source, drawn.semantics, scheme)
+            elif found.trains != "no" and not untrained:
                 top = parse_range(train_ways or ways, "ways")
                 fixed = str(max(2, top if isinstance(top, int) else min(5, top[1])))
                 few = parse_range(shots, "shots")
@@ -102,11 +143,15 @@ def evaluate_(
                 like = train_rule or ("n-way" if found.axes == 1 else rule)
                 own = parse_settings(rule_set) if like == rule else {}
                 train = rule_of(source, "train", scheme, like, fixed, k, min(queries, 15), own)
-        learner = learner_of(found, train=train, shape=source.card.shape, trained=not untrained, compute=compute)
+        learner = learner_of(
+            found, train=train, valid=valid, shape=source.card.shape, trained=not untrained, compute=compute
+        )
+        if save is not None:
+            learner.save(save)
         run = evaluate(
             learner,
             drawn,
-            tasks,
+            tasks or getattr(drawn, "size", 600),
             seed,
             repeats=repeats,
             out=out,

@@ -16,41 +16,85 @@ import typer
 
 from handful.errors import BadInput
 
-Ways = Annotated[str, typer.Option("--ways", help="Classes a task: 5, or a range 2-20.")]
-Shots = Annotated[str, typer.Option("--shots", help="Support images a class: 5, or a range 1-20.")]
-Queries = Annotated[int, typer.Option("--queries", help="Query images a class.")]
-Tasks = Annotated[int, typer.Option("--tasks", "--n", help="How many tasks.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the drawing.")]
-Split = Annotated[
-    str | None, typer.Option("--split", help="Split to draw from (test, or everything if there are none).")
+TASKS, TRAINING, WORK, OUTPUT = "Tasks", "Method and training", "Where the work runs", "Output"
+SEEING = "How images are seen"
+"""Groups of options in ``--help``, the same in every verb."""
+
+Ways = Annotated[
+    str,
+    typer.Option("--ways", help="Number of classes in each task: 5, or a range such as 2-20.", rich_help_panel=TASKS),
 ]
-Scheme = Annotated[str | None, typer.Option("--scheme", help="Split scheme, if the collection has several.")]
+Shots = Annotated[
+    str,
+    typer.Option(
+        "--shots",
+        help="Number of support images of each class: 5, or a range such as 1-20.",
+        rich_help_panel=TASKS,
+    ),
+]
+Queries = Annotated[int, typer.Option("--queries", help="Number of query images of each class.", rich_help_panel=TASKS)]
+Tasks = Annotated[int, typer.Option("--tasks", "--n", help="Number of tasks.", rich_help_panel=TASKS)]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn.", rich_help_panel=TASKS)]
+Split = Annotated[
+    str | None,
+    typer.Option("--split", help="Split to draw from (test, or everything if there are none).", rich_help_panel=TASKS),
+]
+Scheme = Annotated[
+    str | None,
+    typer.Option("--scheme", help="Split scheme, if the collection has several.", rich_help_panel=TASKS),
+]
 RuleName = Annotated[
-    str | None, typer.Option("--rule", help="Rule by name (handful ls rules); n-way or any-way by default.")
+    str | None,
+    typer.Option("--rule", help="Rule by name (handful ls rules); n-way or any-way by default.", rich_help_panel=TASKS),
+]
+RuleSet = Annotated[
+    list[str] | None,
+    typer.Option("--rule-set", help="Further option of the rule, key=value; may be repeated.", rich_help_panel=TASKS),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", help="Option of the method, key=value (net=resnet12, schedule.steps=500)."),
+    typer.Option(
+        "--set",
+        "-s",
+        help="Option of the method, key=value (net=resnet12, schedule.steps=500); may be repeated.",
+        rich_help_panel=TRAINING,
+    ),
 ]
-RuleSet = Annotated[list[str] | None, typer.Option("--rule-set", help="Further option of the rule, key=value.")]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
-Precision = Annotated[str, typer.Option("--precision", help="float32, bfloat16 or float16.")]
-BatchSize = Annotated[int, typer.Option("--batch", help="Images a batch when embedding.")]
-Threads = Annotated[int, typer.Option("--threads", help="Threads of this process.")]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.", rich_help_panel=WORK)]
+Precision = Annotated[str, typer.Option("--precision", help="float32, bfloat16 or float16.", rich_help_panel=WORK)]
+BatchSize = Annotated[int, typer.Option("--batch", help="Number of images embedded at a time.", rich_help_panel=WORK)]
+Threads = Annotated[int, typer.Option("--threads", help="Number of threads.", rich_help_panel=WORK)]
 Workers = Annotated[
-    int | None, typer.Option("--workers", help="Chunks (or cells of a recipe) at a time, --threads threads each.")
+    int | None,
+    typer.Option(
+        "--workers",
+        help="Number of chunks of tasks (or cells of a recipe) at a time, each with --threads threads.",
+        rich_help_panel=WORK,
+    ),
 ]
 EngineName = Annotated[
     str | None,
-    typer.Option("--engine", help="inline, processes or ray; changes no number (processes for more than one worker)."),
+    typer.Option(
+        "--engine",
+        help="inline, processes or ray; changes no number (processes for more than one worker).",
+        rich_help_panel=WORK,
+    ),
 ]
 Address = Annotated[
-    str | None, typer.Option("--address", help="Ray cluster: auto, or HOST:PORT; without it one is started here.")
+    str | None,
+    typer.Option(
+        "--address", help="Ray cluster: auto, or HOST:PORT; without it one is started here.", rich_help_panel=WORK
+    ),
 ]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Embed anew, and keep no features.")]
-Profile = Annotated[bool, typer.Option("--profile", help="Write where the time went to profile.json, and print it.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder for the results.")]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Embed every image anew, and keep no features.", rich_help_panel=WORK)
+]
+Profile = Annotated[
+    bool,
+    typer.Option("--profile", help="Write where the time went to profile.json, and print it.", rich_help_panel=OUTPUT),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel=OUTPUT)]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for the results.", rich_help_panel=OUTPUT)]
 
 
 def usable_folder(out: Path | None) -> None:
@@ -109,6 +153,9 @@ def rule_of(
     more: dict[str, Any],
 ) -> Any:
     """The rule that the options describe; ranges or several data sets make it any-way unless it is named."""
+    import dataclasses
+
+    from handful import registry
     from handful.options import parse_range
     from handful.runs.learners import choose_part
 
@@ -125,7 +172,16 @@ def rule_of(
         options.setdefault("shots", parse_range(shots, "shots"))
     if queries is not None and _applies("queries", name):
         options.setdefault("queries", queries)
+    if "semantics" in {f.name for f in dataclasses.fields(registry.get("rules", name))}:
+        options.setdefault("semantics", semantics_of(None, collection))
     return wrap(name, part, options)
+
+
+def semantics_of(spec: str | None, source: Any) -> str:
+    """What describes the classes: what is named; else what the collection carries; else its label columns."""
+    if spec is not None:
+        return spec
+    return "stored" if source.path is not None and (source.path / "descriptions.npz").is_file() else "factors"
 
 
 def _asked(option: str) -> bool:

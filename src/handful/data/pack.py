@@ -74,8 +74,26 @@ def pack(
 
     Nothing appears under ``target`` unless all went well: an error, a full disk or Ctrl-C leave no trace.
     """
-    start = time.monotonic()
-    place, goal = open_source(source), Path(target)
+    start, goal = time.monotonic(), Path(target)
+    if importer != "auto":
+        ready = make_importer(importer, None, options or {})
+        if getattr(type(ready), "pack", Importer.pack) is not Importer.pack:
+            if (
+                size is not None
+                or grey is not None
+                or split is not None
+                or licence is not None
+                or version != "1"
+                or force
+            ):
+                raise BadInput(
+                    f"{ready.name} are packed as they are: leave size, colour, version, licence, force and splits out; "
+                    "class lists are options (-s train=train.txt), other splits are added by handful data split"
+                )
+            made = ready.pack(Path(source), goal, name)
+            assert made is not None
+            return Packed(made, (), (), time.monotonic() - start)
+    place = open_source(source)
     reader = make_importer(importer, place, options or {})
     side = reader.size if size is None else size
     if not SIZES[0] <= side <= SIZES[1]:
@@ -121,11 +139,11 @@ def _refuse_overwriting(source: Path, target: Path, force: bool) -> None:
         raise BadInput(f"{target} is not a packed collection and is not replaced; name another folder")
 
 
-def make_importer(importer: str | Importer, source: Source, options: Mapping[str, Any]) -> Importer:
+def make_importer(importer: str | Importer, source: Source | None, options: Mapping[str, Any]) -> Importer:
     """The importer by name with its options; unknown options are refused with the known ones."""
     if not isinstance(importer, str):
         return importer
-    return registry.make("importers", guess(source) if importer == "auto" else importer, options)
+    return registry.make("importers", guess(source) if importer == "auto" and source else importer, options)
 
 
 def _fill(

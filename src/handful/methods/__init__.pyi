@@ -43,9 +43,9 @@ from handful.methods.crossdomain.lrp import TPNLRP
 from handful.methods.finetuning.baseline import Baseline
 from handful.methods.finetuning.baseline import BaselinePP
 from handful.methods.finetuning.contrastive import Contrastive
-from handful.methods.finetuning.cosine import Cosine
 from handful.methods.finetuning.frn import FRN
 from handful.methods.finetuning.knn import KNN
+from handful.methods.finetuning.linear import Cosine
 from handful.methods.finetuning.linear import Linear
 from handful.methods.finetuning.lp_ft_fb import LPFTFB
 from handful.methods.finetuning.neg_cosine import NegCosine

@@ -5,17 +5,15 @@ from __future__ import annotations
 import typer
 
 from handful.cli.zero_shot.analyse import analyse, select
-from handful.cli.zero_shot.audit import audit
 from handful.cli.zero_shot.build import build, hops
-from handful.cli.zero_shot.run import pack, run
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 @app.callback()
 def _zero_shot() -> None:
-    """Audit, build and run zero-shot benchmarks."""
+    """Build zero-shot test splits, and take the scores on one apart."""
 
 
-for _verb in (audit, build, hops, pack, run, analyse, select):
+for _verb in (build, hops, analyse, select):
     app.command()(_verb)

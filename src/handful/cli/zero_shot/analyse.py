@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from handful.cli.options import Json, Seed, Set, Threads, compute_of, emit, parse_settings
+from handful.cli.options import Json, Scheme, Seed, Set, Threads, compute_of, emit, parse_settings, semantics_of
+from handful.cli.zero_shot.learners import fitted, has_split
 from handful.cli.zero_shot.options import (
     Among,
     Common,
@@ -15,16 +16,13 @@ from handful.cli.zero_shot.options import (
     Page,
     Population,
     Rare,
-    Scheme,
     Semantic,
     Tree,
     Words,
     check_target,
     frequency_of,
-    semantics_of,
     tree_of,
 )
-from handful.cli.zero_shot.run import fitted, has_split
 from handful.errors import BadInput
 
 

@@ -7,19 +7,54 @@ from typing import Annotated, Any
 
 import typer
 
-Train = Annotated[Path, typer.Option("--train", help="Training classes, one id a line.")]
-Tree = Annotated[
-    str, typer.Option("--taxonomy", help="wordnet, a data.noun file or its folder, or a CSV of child,parent.")
+LISTS = "Class lists and words"
+
+Train = Annotated[Path, typer.Option("--train", help="Training classes, one id per line.", rich_help_panel=LISTS)]
+TrainList = Annotated[
+    Path | None, typer.Option("--train", help="Training classes, one id per line.", rich_help_panel=LISTS)
 ]
-Words = Annotated[Path | None, typer.Option("--words", help="Word vectors: GloVe .txt(.gz) or word2vec .bin.")]
-Counts = Annotated[Path | None, typer.Option("--counts", help="Word counts, rows word,count, instead of wordfreq.")]
-Rare = Annotated[float | None, typer.Option("--rare", help="Least frequency: 500 for counts, Zipf 2.7 for wordfreq.")]
-Common = Annotated[bool, typer.Option("--frequency", help="Look labels up in wordfreq.")]
+TestList = Annotated[Path | None, typer.Option("--test", help="Test classes, one id per line.", rich_help_panel=LISTS)]
+Tree = Annotated[
+    str,
+    typer.Option(
+        "--taxonomy",
+        help="wordnet, a data.noun file or its folder, or a CSV of child,parent.",
+        rich_help_panel=LISTS,
+    ),
+]
+Words = Annotated[
+    Path | None,
+    typer.Option("--words", help="Word vectors: GloVe .txt(.gz) or word2vec .bin.", rich_help_panel=LISTS),
+]
+Counts = Annotated[
+    Path | None,
+    typer.Option("--counts", help="Word counts, rows word,count, instead of wordfreq.", rich_help_panel=LISTS),
+]
+Rare = Annotated[
+    float | None,
+    typer.Option("--rare", help="Least frequency: 500 for counts, Zipf 2.7 for wordfreq.", rich_help_panel=LISTS),
+]
+Common = Annotated[bool, typer.Option("--frequency", help="Look labels up in wordfreq.", rich_help_panel=LISTS)]
 Among = Annotated[
     Path | None,
-    typer.Option("--among", help="Classes whose words compete for a meaning (training classes if none are given)."),
+    typer.Option(
+        "--among",
+        help="Classes whose words compete for a meaning (training classes if none are given).",
+        rich_help_panel=LISTS,
+    ),
 ]
-Population = Annotated[Path | None, typer.Option("--population", help="Images a class, rows class,count.")]
+Population = Annotated[
+    Path | None,
+    typer.Option("--population", help="Number of images of each class, rows class,count.", rich_help_panel=LISTS),
+]
+Predictions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--predictions",
+        help="NAME=FILE or FILE with rows truth,predicted; may be repeated (zsl, gzsl).",
+        rich_help_panel=LISTS,
+    ),
+]
 Page = Annotated[Path | None, typer.Option("--page", help="Write a page with figures here.")]
 Semantic = Annotated[
     str | None,
@@ -28,7 +63,6 @@ Semantic = Annotated[
         help="wordnet:VECTORS, glosses:VECTORS, FILE[+TREE.csv|+wordnet], stored (default if there is any), factors.",
     ),
 ]
-Scheme = Annotated[str | None, typer.Option("--scheme", help="Split scheme, if the collection has several.")]
 
 
 def tree_of(spec: str) -> Any:
@@ -39,13 +73,6 @@ def tree_of(spec: str) -> Any:
     if spec == "wordnet":
         return wordnet()
     return from_csv(spec) if spec.endswith(".csv") else wordnet(spec)
-
-
-def semantics_of(spec: str | None, source: Any) -> str:
-    """What is named; else what the collection carries; else its label columns."""
-    if spec is not None:
-        return spec
-    return "stored" if source.path is not None and (source.path / "descriptions.npz").is_file() else "factors"
 
 
 def frequency_of(counts: Path | None, rare: float | None, wanted: bool) -> Any:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from handful.data.sources import Source
 from handful.errors import BadInput
 from handful.options import Checked
+
+if TYPE_CHECKING:
+    from handful.data.collection import Collection
 
 SPLIT_NAMES = {
     "train": "train",
@@ -61,6 +65,10 @@ class Importer(metaclass=Checked):
     def read(self, source: Source) -> Listing:
         """List the rows; decode nothing."""
         raise NotImplementedError
+
+    def pack(self, source: Path, target: Path, name: str | None) -> Collection | None:
+        """The packed collection, by an importer of what needs no decoding; None for one that lists images."""
+        return None
 
 
 def split_name(text: str, where: str) -> str:

@@ -6,15 +6,17 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from handful.data.class_splits import held_out
+from handful.data.class_splits import held_out, read_classes
 from handful.data.collection import Card, Collection, as_table
+from handful.data.importers import Importer, Listing
 from handful.data.importers.arrays import read_h5, read_mat, read_npz
 from handful.data.semantics import Semantics
+from handful.data.sources import Source
 from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput, Missing
 from handful.files import write_atomically
@@ -193,3 +195,77 @@ def pack_features(
 
         write_atomically(folder / "taxonomy.csv", write)
     return packed
+
+
+@dataclass(frozen=True)
+class Features(Importer):
+    """Features instead of images: .npz, .h5, or .mat (or folder) of the xlsa17 layout, split by lists of classes.
+
+    Without lists the file's own splits are kept. ``train`` and ``test`` (and ``valid``) name files with one class per line;
+    ``held_out`` images of each training class become test_seen, drawn by ``seed``; of the test classes only the images of the
+    file ``images`` (rows image,class) are asked.
+    """
+
+    train: str = ""
+    valid: str = ""
+    test: str = ""
+    held_out: int = 0
+    images: str = ""
+    seed: int = 0
+
+    name: ClassVar[str] = "features"
+    size: ClassVar[int] = 1
+    grey: ClassVar[bool] = False
+
+    def read(self, source: Source) -> Listing:
+        raise BadInput(f"{source.path} is packed as features, which have no images to list")
+
+    def pack(self, source: Path, target: Path, name: str | None) -> Collection:
+        if bool(self.train) != bool(self.test):
+            raise BadInput(
+                "the options train and test go together: give both class lists, or none to keep the file's splits"
+            )
+        if not self.train and (self.held_out or self.images or self.valid):
+            raise BadInput("the options valid, held_out and images go with class lists: give train and test too")
+        table = read_features(source)
+        if self.train:
+            only = read_images(self.images, table.labels) if self.images else None
+            valid = read_classes(self.valid) if self.valid else []
+            train, test = read_classes(self.train), read_classes(self.test)
+            table = by_classes(table, train, test, valid, held=self.held_out, seed=self.seed, only=only)
+        return pack_features(table, target, name or source.stem)
+
+
+def image_rows(path: str | Path, head: tuple[str, ...]) -> list[list[str]]:
+    """Rows of a CSV that begins with ``head``, an image number first."""
+    file = Path(path)
+    wanted = ",".join(head)
+    try:
+        with open(file, newline="", encoding="utf-8-sig") as stream:
+            first, *rows = [[c.strip() for c in row] for row in csv.reader(stream) if row] or [[]]
+    except FileNotFoundError as error:
+        raise Missing(f"{file} does not exist; give rows {wanted}") from error
+    except (UnicodeDecodeError, IsADirectoryError) as error:
+        raise BadInput(f"{file} is not a text file of rows {wanted}") from error
+    if tuple(c.lower() for c in first) != head:
+        raise BadInput(f"{file} must begin with the row {wanted}, found {','.join(first)!r}")
+    if not rows:
+        raise BadInput(f"{file} holds no image; give rows {wanted}")
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(head) or not all(c.isdigit() for c in (row[0], *row[2:])):
+            raise BadInput(f"{file}, row {number}: expected {wanted}, found {','.join(row)!r}")
+    return rows
+
+
+def read_images(path: str | Path, labels: Sequence[str] | NDArray) -> NDArray[np.int64]:
+    """Image numbers of rows ``image,class``, checked against the labels of the features they point into."""
+    rows = image_rows(path, ("image", "class"))
+    named = np.asarray(labels).astype(str)
+    for number, (image, name) in enumerate(rows, start=2):
+        if int(image) >= len(named):
+            raise BadInput(f"{path}, row {number}: there is no image {image}, the features hold {len(named)}")
+        if named[int(image)] != name:
+            raise BadInput(
+                f"{path}, row {number}: image {image} is of {named[int(image)]}, not of {name}; another file?"
+            )
+    return np.array([int(r[0]) for r in rows])

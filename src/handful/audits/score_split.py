@@ -1,4 +1,4 @@
-"""The score budget: how much of a score is guessing, needs no labels, comes from the context, the nearest class or copies."""
+"""The score split: how much of a score is guessing, needs no labels, comes from the context, the nearest class or copies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TRAINING, ASKING = 0.45, 0.3
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreBudget:
+class ScoreShares:
     """Shares of a score that add up to it, one entry an answer.
 
     ``shares`` is ordered: guessing, each source, the remainder; ``missing`` says why a source was left out.
@@ -47,7 +47,7 @@ class ScoreBudget:
         return {name: float(task_means(v[some], self.answers.task[some]).mean()) for name, v in self.shares.items()}
 
 
-def score_budget(method: Answers, sources: dict[str, Answers], missing: dict[str, str] | None = None) -> ScoreBudget:
+def split_score(method: Answers, sources: dict[str, Answers], missing: dict[str, str] | None = None) -> ScoreShares:
     """Split a method's answers among sources of less than it sees, all on the same tasks.
 
     The worth of a set of sources is the accuracy of a reader who has these alone: every source votes for its answer
@@ -77,7 +77,7 @@ def score_budget(method: Answers, sources: dict[str, Answers], missing: dict[str
 
     shares = shapley(worth, list(sources))
     rest = method.right - worth(frozenset(sources))
-    return ScoreBudget(method, {CHANCE: 1 / ways, **shares, REST: rest}, dict(missing or {}))
+    return ScoreShares(method, {CHANCE: 1 / ways, **shares, REST: rest}, dict(missing or {}))
 
 
 def log_odds(found: Answers) -> float:
@@ -90,12 +90,12 @@ def log_odds(found: Answers) -> float:
     return float(np.log(right * (1 - guess) / ((1 - right) * guess))) if right > guess else 0.0
 
 
-class Budget(Diagnosis):
+class ScoreSplit(Diagnosis):
     """One waterfall from guessing to the score of a method, in any setting."""
 
-    name: ClassVar[str] = "budget"
+    name: ClassVar[str] = "score-split"
     question: ClassVar[str] = "What is the score made of?"
-    topic: ClassVar[str] = "budget"
+    topic: ClassVar[str] = "score"
     cost: ClassVar[float] = 1.2
 
     def look(self, context: Context) -> list[Finding]:
@@ -103,11 +103,11 @@ class Budget(Diagnosis):
             # What a rule warns of when it leaves classes out is no news to an audit, which says what it drew from.
             warnings.simplefilter("ignore")
             asked = tasks_of(context)
-            budget, who = measured(asked)
+            shares, who = measured(asked)
         classes = asked.setting == "zero-shot"
         # A zero-shot task is a class, so that its tasks' interval is none of its own.
-        parts = {k: (e[1], e[1]) if classes else e for k, e in budget.estimates(context.seed).items()}
-        total = budget.answers.both(seed=context.seed)[classes]
+        parts = {k: (e[1], e[1]) if classes else e for k, e in shares.estimates(context.seed).items()}
+        total = shares.answers.both(seed=context.seed)[classes]
         rest, wide = parts[REST]
         chance = parts[CHANCE][0].value
         added = {name: e.value for name, (e, _) in parts.items() if name not in (CHANCE, REST)}
@@ -116,22 +116,22 @@ class Budget(Diagnosis):
             f"{100 * rest.value:.1f} of {100 * total.value:.1f} points remain for the method ({who.said}; {in_words(asked.rule)}), "
             f"guessing gives {100 * chance:.1f}, {words or 'no other source could be measured'}"
         )
-        sides = both_sides(asked, budget)
+        sides = both_sides(asked, shares)
         if sides:
             sentence += "; " + ", ".join(f"{100 * s['score']:.1f}% on {name}" for name, s in sides.items())
         if asked.note:
             sentence += f"; {asked.note}"
-        if budget.missing:
-            sentence += "; left out: " + ", ".join(budget.missing)
+        if shares.missing:
+            sentence += "; left out: " + ", ".join(shares.missing)
         share = rest.value / max(total.value - chance, 1e-9)
         light = "grey" if who.short or total.low <= chance else below(share, 0.5, 0.2)
         details: dict[str, Any] = {
             "method": who.said,
-            "tasks": len(np.unique(budget.answers.task)),
+            "tasks": len(np.unique(shares.answers.task)),
             "score": total.as_dict(),
             "parts": {name: {"tasks": a.as_dict(), "classes": b.as_dict()} for name, (a, b) in parts.items()},
             **({"sides": sides} if sides else {}),
-            "missing": budget.missing,
+            "missing": shares.missing,
             "remaining_share": share,
         }
         return [
@@ -146,8 +146,8 @@ class Budget(Diagnosis):
         ]  # fmt: skip
 
 
-def measured(asked: Asked) -> tuple[ScoreBudget, Answering]:
-    """The budget of the audit's method on its tasks, as many as the time allows, and who answered."""
+def measured(asked: Asked) -> tuple[ScoreShares, Answering]:
+    """The split score of the audit's method on its tasks, as many as the time allows, and who answered."""
     context, start, whole = asked.context, time.monotonic(), asked.context.seconds
     who = answering(asked, TRAINING * whole)
     context.seconds = max(whole - (time.monotonic() - start), 0.2 * whole)
@@ -166,7 +166,7 @@ def measured(asked: Asked) -> tuple[ScoreBudget, Answering]:
             missing[name] = str(error)
     n = min([n, *(int(found.task.max()) + 1 for found in sources.values())])
     cut = {name: first(found, n) for name, found in sources.items()}
-    return score_budget(first(method, n), cut, missing), who
+    return split_score(first(method, n), cut, missing), who
 
 
 def first(found: Answers, n: int) -> Answers:
@@ -175,17 +175,17 @@ def first(found: Answers, n: int) -> Answers:
     return found if kept.all() else Answers(*(v[kept] for v in vars(found).values()))
 
 
-def both_sides(asked: Asked, budget: ScoreBudget) -> dict[str, dict[str, Any]]:
-    """The budget of what was seen and of what was not, apart: the shares of each add up to its own score."""
-    known = seen_side(asked, int(budget.answers.task.max()) + 1)
+def both_sides(asked: Asked, shares: ScoreShares) -> dict[str, dict[str, Any]]:
+    """The shares of what was seen and of what was not, apart: the shares of each add up to its own score."""
+    known = seen_side(asked, int(shares.answers.task.max()) + 1)
     if known is None:
         return {}
     out = {}
     for name, some in (("seen", known), ("unseen", ~known)):
         if some.any():
-            score = float(task_means(budget.answers.right[some], budget.answers.task[some]).mean())
+            score = float(task_means(shares.answers.right[some], shares.answers.task[some]).mean())
             out[f"{name} {'pairs' if asked.setting == 'pairs' else 'classes'}"] = {
                 "score": score,
-                "parts": budget.among(some),
+                "parts": shares.among(some),
             }
     return out

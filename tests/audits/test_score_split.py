@@ -1,4 +1,4 @@
-"""The score budget: shares over all orders, adding up to the score answer by answer."""
+"""The score split: shares over all orders, adding up to the score answer by answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from handful.audits.answers import Answers
-from handful.audits.budget import CHANCE, REST, score_budget
+from handful.audits.score_split import CHANCE, REST, split_score
 from handful.audits.shapley import shapley
 from handful.errors import BadInput, Mismatch
 
@@ -63,7 +63,7 @@ def test_the_parts_add_up_to_the_score_exactly():
         "luck": answers(truth, rng.integers(0, 5, 2000)),
         "shy": answers(truth, shy),
     }
-    found = score_budget(method, sources)
+    found = split_score(method, sources)
     assert list(found.shares) == [CHANCE, "good", "luck", "shy", REST]
     np.testing.assert_allclose(sum(found.shares.values()), method.right, atol=1e-12)
     parts = {name: e.value for name, (e, _) in found.estimates().items()}
@@ -76,11 +76,11 @@ def test_a_source_as_good_as_the_method_leaves_nothing_and_none_leaves_all():
     rng = np.random.default_rng(2)
     truth = rng.integers(0, 5, 1000)
     method = answers(truth, noisy(rng, truth, 0.8))
-    same = score_budget(method, {"same": method})
+    same = split_score(method, {"same": method})
     assert np.abs(same.shares[REST]).max() == 0
-    alone = score_budget(method, {})
+    alone = split_score(method, {})
     assert alone.shares[REST].mean() == pytest.approx(method.right.mean() - 0.2)
-    silent = score_budget(method, {"silent": answers(truth, np.full(1000, -1))})
+    silent = split_score(method, {"silent": answers(truth, np.full(1000, -1))})
     assert np.abs(silent.shares["silent"]).max() == 0
 
 
@@ -113,7 +113,7 @@ def test_votes_are_counted_as_in_a_table_of_all_labels_with_ways_that_differ():
     method = Answers(task, np.arange(n), truth, truth, truth, ways)
     for size in range(5):
         for some in combinations(made, size):
-            found = score_budget(method, {k: made[k] for k in some}).shares
+            found = split_score(method, {k: made[k] for k in some}).shares
             np.testing.assert_allclose(
                 1 - found[REST], dense(truth, [(given[k], task) for k in some], ways), atol=1e-12
             )
@@ -123,4 +123,4 @@ def test_answers_to_other_tasks_are_refused():
     truth = np.arange(50) % 5
     method = answers(truth, truth)
     with pytest.raises(Mismatch, match="'other'"):
-        score_budget(method, {"other": answers(truth[::-1], truth[::-1])})
+        split_score(method, {"other": answers(truth[::-1], truth[::-1])})

@@ -1,0 +1,96 @@
+"""handful report figures"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from handful.cli.options import BatchSize, Device, Json, Precision, Threads, compute_of, emit, usable_folder
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def figures(
+    collection: Annotated[str, typer.Argument(help="Packed folder, or world:...; contexts for figure 3.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the drawings, their numbers and the models.")],
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="Method to show, once each; the paper's eight without it.")
+    ] = None,
+    net: Annotated[
+        list[str] | None, typer.Option("--net", help="Backbone, once each; the first is that of figures 3, 5 and 7.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=0, help="Training steps of each method; metacoco/table6's without it.")
+    ] = None,
+    tasks: Annotated[int, typer.Option("--tasks", "--n", min=2, help="Tasks a point.")] = 600,
+    queries: Annotated[int, typer.Option("--queries", min=1, help="Query images a class.")] = 15,
+    ways: Annotated[str, typer.Option("--ways", help="Ways of figures 5 and 7, with commas.")] = "5,10,15,20",
+    shots: Annotated[str, typer.Option("--shots", help="Shots of figures 5 and 7, with commas.")] = "1,3,5,7,10",
+    seed: Annotated[int, typer.Option("--seed", help="Seed of training and of the tasks.")] = 0,
+    device: Device = "cpu",
+    precision: Precision = "float32",
+    batch: BatchSize = 64,
+    threads: Threads = 1,
+    json: Json = False,
+) -> None:
+    """Train methods and draw how they do on iid and ood tasks, with each backbone, number of ways and of shots.
+
+    These are Figures 3 to 7 of the context-shift paper for a collection of your own, as SVG, with every number in figures.csv.
+
+    Examples:
+
+    handful report figures world:images=160,classes=100 --out figures --tasks 100
+
+    handful report figures packed/pacs --out figures --method protonet --method r2d2 --net conv4 --ways 2,5 --shots 1,5
+    """
+    from handful.data.opening import open_collection
+    from handful.report.metacoco import METHODS, metacoco_figures, trained
+    from handful.runs.learners import choose_part
+
+    usable_folder(out)
+    many_ways, many_shots = numbers(ways, "--ways"), numbers(shots, "--shots")
+    opened = open_collection(collection)
+    learners = trained(
+        opened,
+        method or METHODS,
+        net or ("conv4",),
+        steps,
+        out / "models",
+        compute=compute_of(device, precision, batch, threads),
+        seed=seed,
+        say=lambda text: print(text, file=sys.stderr),
+    )
+    sweep = metacoco_figures(
+        learners,
+        choose_part(opened, "test", None),
+        out,
+        ways=many_ways,
+        shots=many_shots,
+        queries=queries,
+        tasks=tasks,
+        seed=seed,
+    )
+    drawn = sorted(p.name for p in out.glob("figure*.svg"))
+    if json:
+        emit({"collection": opened.id, "drawn": drawn, "left_out": sweep.left_out, "rows": sweep.rows})
+        return
+    print(f"{opened.id}: {len(drawn)} drawings and figures.csv in {out}")
+    for what, why in sweep.left_out.items():
+        print(f"left out {what}: {why}")
+
+
+def numbers(text: str, option: str) -> tuple[int, ...]:
+    """Whole numbers with commas between them."""
+    from handful.errors import BadInput
+
+    try:
+        found = tuple(int(x) for x in text.split(","))
+    except ValueError as error:
+        raise BadInput(f"{option} takes whole numbers with commas between them, not {text!r}") from error
+    if min(found) < 1:
+        raise BadInput(f"{option} takes numbers of at least 1, not {text!r}")
+    return found
