@@ -151,7 +151,7 @@ def evaluate_(
         run = evaluate(
             learner,
             drawn,
-            tasks or getattr(drawn, "size", 600),
+            tasks or int(getattr(drawn, "size", None) or 600),
             seed,
             repeats=repeats,
             out=out,
