@@ -129,6 +129,7 @@ def make(name: str, **options: Any) -> Method:
 
 def load(path: str | Path, compute: Compute | None = None) -> Learner:
     """A learner from a model folder."""
+    from handful.nets.building import as_saved
     from handful.nets.weights import read_state
 
     path = Path(path)
@@ -142,7 +143,11 @@ def load(path: str | Path, compute: Compute | None = None) -> Learner:
     except (ValueError, KeyError, AttributeError, TypeError, UnicodeDecodeError) as error:
         raise BadInput(f"{path / FACTS} is damaged ({error}); train the model again") from error
     method = build(registry.get("methods", name), options, f"{path / FACTS}: {name}")
-    return method.load(read_state(path / MODEL), facts, compute or Compute(), str(path / MODEL))
+    state = read_state(path / MODEL)
+    if hasattr(method, "net"):
+        net = as_saved(method.net, state)
+        method = method if net == method.net else method.with_options(net=net)
+    return method.load(state, facts, compute or Compute(), str(path / MODEL))
 
 
 def agree(method: Method, rule: Rule) -> None:
