@@ -105,7 +105,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "fgfl": {**TASKS, "slow": True},
     "putm": {**BATCHES, "iterations": 5, "inner_steps": 5},
     "tsa": {**BATCHES, "steps": 5},
-    "tsa+deta": {**BATCHES, "steps": 5},
+    "tsa+deta": {**BATCHES, "steps": 5, "plain": 2},
     "simclr": {**_batches(steps=400, rate=1e-3), "smallest": 0.5, "ink": True, "slow": True},
     "moco": {
         **_batches(steps=400, rate=1e-3),
@@ -133,7 +133,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "gnn+lrp": GRAPH,
     "tpn+lrp": {**SPREAD, **_tasks(steps=400, rate=1e-3), "size": MAPS},
     "matchingnet+ifsl": _staged(),
-    "maml+ifsl": _staged(),
+    "maml+ifsl": _staged(**_tasks(steps=50), inner_steps=5, inner_rate=0.1, splits=4),
     "mtl+ifsl": _staged(),
     "sib+ifsl": _staged(),
 }

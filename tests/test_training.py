@@ -153,7 +153,7 @@ def test_matching_attention_by_hand():
 
 def test_the_linear_head_equals_torch_sgd_on_one_task():
     from handful.methods.batch import pad
-    from handful.methods.heads import fit_linear
+    from handful.methods.heads import first_weights, fit_linear
 
     rng = torch.Generator().manual_seed(0)
     s, q, y = torch.randn(8, 5, generator=rng), torch.randn(3, 5, generator=rng), np.arange(8) % 4
@@ -161,8 +161,8 @@ def test_the_linear_head_equals_torch_sgd_on_one_task():
     mine = fit_linear(batch, steps=20, rate=0.1, weight_decay=0.01, batch=0)
     layer = torch.nn.Linear(5, 4)
     with torch.no_grad():
-        layer.weight.copy_(0.01 * torch.randn(4, 5, generator=torch.Generator().manual_seed(17)))
-        layer.bias.zero_()
+        for own, start in zip((layer.weight, layer.bias), first_weights(batch), strict=True):
+            own.copy_(start[0])
     optimiser = torch.optim.SGD(layer.parameters(), 0.1, momentum=0.9, dampening=0.9, weight_decay=0.01)
     for _ in range(20):
         optimiser.zero_grad()

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from handful import nets
 from handful.errors import BadInput, Mismatch
+from handful.methods import load, make
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
 from handful.nets.weights import read_state
@@ -29,7 +30,7 @@ def size(net: torch.nn.Module) -> int:
     [("resnet18", 512, 11_689_512), ("resnet50", 2048, 25_557_032)],
 )
 def test_resnets_have_the_published_number_of_parameters(name, width, published):
-    net = nets.build(name, SHAPE)
+    net = nets.build(f"{name}:stem=7x7", SHAPE)
     assert size(net) + width * 1000 + 1000 == published
     assert net.width == width and net.map_shape == (width, 2, 2)
 
@@ -101,7 +102,7 @@ def test_resnets_answer_as_transformers_does_with_the_same_weights(name):
         layer_type="bottleneck" if wide else "basic",
     )
     other = transformers.ResNetModel(config).eval()
-    net = shaken(nets.build(name, SHAPE))
+    net = shaken(nets.build(f"{name}:stem=7x7", SHAPE))
     names = {}
     for key in net.state_dict():
         new = key
@@ -183,13 +184,84 @@ def test_maps_have_the_shape_that_is_stated(name, shape):
         assert net(x).shape == (1, net.width)
 
 
+def places(spec: str, shape: tuple[int, ...] = (84, 84, 3)) -> tuple[int, int]:
+    net = nets.build(spec, shape).eval()
+    with torch.no_grad():
+        seen = net.maps(torch.zeros(1, shape[2], *shape[:2])).shape
+    assert tuple(seen[1:]) == net.map_shape
+    return seen[2], seen[3]
+
+
+def test_small_images_have_the_stem_of_few_shot_work_and_large_ones_imagenets():
+    assert places("resnet10") == places("resnet18") == (11, 11)
+    assert places("resnet18:stem=7x7") == places("resnet50") == (3, 3)
+    assert places("resnet10", (128, 128, 3)) == (4, 4) and places("resnet10:stem=3x3", (128, 128, 3)) == (16, 16)
+    assert nets.build("resnet18:size=224", (84, 84, 3)).map_shape == (512, 7, 7)
+
+
+@pytest.mark.parametrize("stem", ["3x3", "7x7"])
+def test_weights_bring_their_stem(stem, tmp_path):
+    source = nets.build(f"resnet10:stem={stem}", SHAPE, seed=4).eval()
+    save_file({k: v.clone() for k, v in source.state_dict().items()}, tmp_path / "w.safetensors")
+    x = torch.randn(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        got = nets.build(f"resnet10:weights={tmp_path / 'w.safetensors'}", SHAPE).eval()(x)
+        torch.testing.assert_close(got, source(x))
+
+
+def test_a_model_saved_with_imagenets_stem_opens_with_it(tmp_path):
+    """Before there was a choice, models of small images had it too, under the same name."""
+    learner = make("relationnet", net="resnet10:stem=7x7").untrained((32, 32, 3))
+    learner.save(tmp_path / "model")
+    facts = (tmp_path / "model" / "model.json").read_text(encoding="utf-8")
+    assert "resnet10:stem=7x7" in facts
+    (tmp_path / "model" / "model.json").write_text(facts.replace(":stem=7x7", ""), encoding="utf-8")
+    x = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    again = load(tmp_path / "model")
+    assert again.method.net == "resnet10:stem=7x7"
+    torch.testing.assert_close(again.backbone(x), learner.backbone(x))
+
+
+def test_conv4_pools_as_often_as_it_is_told_and_leaks():
+    assert places("conv4") == (5, 5) and places("conv4:pools=3") == (10, 10) and places("conv4:pools=2") == (21, 21)
+    assert places("conv4:pools=0", (4, 4, 1)) == (4, 4)
+    with torch.no_grad():
+        flat, leaking = nets.build("conv4", SHAPE), nets.build("conv4:leak=0.2", SHAPE)
+        x = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+        plain = flat.blocks[0][:2](x)
+        torch.testing.assert_close(leaking.blocks[0][:3](x), torch.maximum(plain, 0.2 * plain))
+        torch.testing.assert_close(flat.blocks[0][:3](x), plain.clamp_min(0))
+    with pytest.raises(BadInput, match="pools from 0 to 4"):
+        nets.build("conv4:pools=5", SHAPE)
+    with pytest.raises(BadInput, match="at least 8x8"):
+        nets.build("conv4:pools=3", (7, 9, 3))
+
+
+def test_resnet12_drops_places_at_once_and_squares_more_and_more():
+    """Share of zeros that a block gives in training; without dropping there are none."""
+
+    def zeros(block, passed: int) -> float:
+        block.body[1].num_batches_tracked.fill_(passed - 1)
+        torch.manual_seed(0)
+        with torch.no_grad():
+            return float((block(torch.randn(8, block.body[0].in_channels, 42, 42)) == 0).double().mean())
+
+    net = nets.build("resnet12:drop=0.2,ramp=1000", (84, 84, 3)).train()
+    assert zeros(net.layers[0], 1) == pytest.approx(0.2, abs=0.03)
+    assert zeros(net.layers[2], 1) < 0.01
+    half, all_of_it = zeros(net.layers[2], 500), zeros(net.layers[2], 5000)
+    assert half == pytest.approx(0.1, abs=0.03) and all_of_it == pytest.approx(0.19, abs=0.04)
+    assert zeros(nets.build("resnet12:drop=0.2,ramp=0", (84, 84, 3)).train().layers[2], 1) > 0.14
+    assert zeros(nets.build("resnet12:drop=0", (84, 84, 3)).train().layers[0], 1) < 0.001
+
+
 def with_classifier(net: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {**net.state_dict(), "fc.weight": torch.zeros(1000, net.width), "fc.bias": torch.zeros(1000)}
 
 
 @pytest.mark.parametrize("form", ["safetensors", "torch", "checkpoint", "parallel", "old"])
 def test_torchvision_state_dicts_are_read_in_every_form(form, tmp_path):
-    source = shaken(nets.build("resnet18", SHAPE), seed=5)
+    source = shaken(nets.build("resnet18:stem=7x7", SHAPE), seed=5)
     state = with_classifier(source)
     path = tmp_path / "w.pth"
     if form == "safetensors":
@@ -236,7 +308,7 @@ def test_other_shapes_and_unknown_keys_are_named(tmp_path):
     with pytest.raises(Mismatch, match=r"layer5\.0\.conv1\.weight is not known"):
         nets.build(f"resnet10:weights={tmp_path / 'b.pth'}", SHAPE)
     with pytest.raises(Mismatch, match=r"conv1\.weight is \(64, 3, 7, 7\), not \(64, 1, 7, 7\)"):
-        torch.save(with_classifier(nets.build("resnet10", SHAPE)), tmp_path / "c.pth")
+        torch.save(with_classifier(nets.build("resnet10:stem=7x7", SHAPE)), tmp_path / "c.pth")
         nets.build(f"resnet10:weights={tmp_path / 'c.pth'}", (64, 64, 1))
 
 
@@ -288,7 +360,7 @@ def test_a_damaged_checkpoint_is_refused_wherever_it_is_cut_or_changed(tmp_path)
 
 
 def test_published_weights_can_have_the_size_they_were_trained_at():
-    net = nets.build("resnet18:size=96", (32, 32, 3)).eval()
+    net = nets.build("resnet18:size=96,stem=7x7", (32, 32, 3)).eval()
     images = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3)).astype(np.uint8))
     assert net.normalise(images).shape == (1, 3, 96, 96) and net.map_shape == (512, 3, 3)
     with torch.no_grad():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
 
 from handful.errors import BadInput
 from handful.methods.causal.ifsl import IFSLMAML, IFSLMTL, IFSLSIB, IFSLMatchingNet, Start, class_means
+from handful.methods.contract import load
 from handful.methods.gradient.mtl import MTL
 from handful.methods.gradient.sib import SIB
 from handful.methods.metric.matchingnet import MatchingNet
@@ -51,7 +54,7 @@ def reference(m, x, n, adjustment):
 
 @pytest.mark.parametrize(("adjustment", "n"), [("feature", 8), ("class", 1), ("combined", 8)])
 def test_adjusted_features_are_numpys(adjustment, n):
-    method = IFSLMatchingNet(net="conv4:filters=16", adjustment=adjustment)
+    method = IFSLMatchingNet(net="conv4:filters=16", adjustment=adjustment, features="centred", splits=8)
     m = filled(method)
     x = torch.randn(3, 4, 64)
     with torch.no_grad():
@@ -75,6 +78,62 @@ def test_the_answer_is_the_mean_of_the_groups_probabilities():
     assert logs == pytest.approx(product / product.sum(-1, keepdims=True), abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("kind", "groups", "average", "centred"),
+    [
+        (IFSLMAML, 8, "log", False),
+        (IFSLMatchingNet, 16, "probability", False),
+        (IFSLMTL, 8, "log", True),
+        (IFSLSIB, 4, "log", True),
+    ],
+)
+def test_groups_averages_and_features_are_the_public_codes(kind, groups, average, centred):
+    method = kind(net="conv4:filters=16")
+    m = filled(method)
+    x = torch.randn(2, 5, 64, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        got = method.adjusted(m, x)
+    assert len(got) == len(m["parts"]) == groups and method.average == average
+    own = got[..., : 64 // groups]
+    if centred:
+        torch.testing.assert_close(own.norm(dim=-1), torch.ones(groups, 2, 5))
+    else:
+        torch.testing.assert_close(torch.cat(list(own), -1), x)
+
+
+def test_mamls_groups_descend_as_torch_does():
+    """Linear, ReLU, linear, linear: 20 steps of SGD at 0.01 on the support, scores times five."""
+    method = IFSLMAML(net="conv4:filters=16", adjustment="feature", splits=1)
+    m = method.untrained((32, 32, 3), 5).modules
+    part = m["parts"][0]
+    s, y, q = random_task(1, (64,), ways=4, shots=2)
+    net = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 64), torch.nn.Linear(64, 4))
+    with torch.no_grad():
+        for own, start in zip(net.parameters(), part.parameters(), strict=True):
+            own.copy_(start[: len(own)])
+        got = method.head(m, batch_of((s, y, q)))[0]
+    sgd = torch.optim.SGD(net.parameters(), 0.01)
+    for _ in range(20):
+        sgd.zero_grad()
+        torch.nn.functional.cross_entropy(net(s), torch.as_tensor(y)).backward()
+        sgd.step()
+    torch.testing.assert_close(got, torch.log_softmax(5 * net(q), -1).detach(), atol=1e-4, rtol=1e-4)
+    loss = method.task_loss(m, batch_of((s, y, q)), torch.zeros(1, len(q), dtype=torch.long))
+    slopes = torch.autograd.grad(loss, list(part.parameters()))
+    assert all(float(g.abs().max()) > 0 for g in slopes), "the outer gradient reaches every layer's start"
+
+
+def test_a_maml_of_earlier_versions_has_its_linear_groups_and_centred_features(tmp_path):
+    old = IFSLMAML(net="conv4:filters=16", block="linear", features="centred", scale=1.0, average="probability")
+    learner = old.untrained((32, 32, 3), 5)
+    learner.save(tmp_path / "model")
+    facts = json.loads((tmp_path / "model" / "model.json").read_text(encoding="utf-8"))
+    for later in ("block", "features", "scale"):
+        del facts["options"][later]
+    (tmp_path / "model" / "model.json").write_text(json.dumps(facts), encoding="utf-8")
+    assert load(tmp_path / "model").method == old
+
+
 def test_one_group_without_knowledge_is_the_plain_method():
     method = IFSLMatchingNet(net="conv4:filters=16", adjustment="feature", splits=1)
     m = method.untrained((32, 32, 3), 5).modules
@@ -88,7 +147,7 @@ def test_one_group_without_knowledge_is_the_plain_method():
 @pytest.mark.parametrize(("kind", "plain"), [(IFSLMAML, Start()), (IFSLMTL, MTL()), (IFSLSIB, SIB(rate=0.1))])
 def test_one_group_without_knowledge_is_the_plain_learner_on_unit_features(kind, plain):
     options = {"rate": 0.1} if kind is IFSLSIB else {}
-    method = kind(net="conv4:filters=16", adjustment="feature", splits=1, **options)
+    method = kind(net="conv4:filters=16", adjustment="feature", splits=1, features="centred", **options)
     m = method.untrained((32, 32, 3), 5).modules
     part = m["parts"][0]
     with torch.no_grad():

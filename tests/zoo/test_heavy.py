@@ -12,6 +12,7 @@ from handful.methods.metric.deta import DETA, compactness, region_weights
 from handful.methods.metric.renet import CrossCorrelation, RENet, SelfCorrelation, Separable4d, standard
 from handful.methods.metric.tsa import TSA, AdaptedLearner, Adapter, with_adapters
 from handful.methods.selfsupervised.hts import HTS, TreeGates
+from handful.nets import build
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
 from handful.tasks.episode import Query
@@ -153,6 +154,34 @@ def test_tsa_before_any_step_is_the_nearest_mean_by_cosine():
     assert plain.numpy() == pytest.approx(q.numpy(), rel=1e-2, abs=1e-2)
 
 
+def test_tsa_adapts_as_the_public_loop_does_for_unseen_data_sets():
+    """40 steps of torch's Adadelta, at 0.5 for the adapters and 1 for β."""
+    learner, task = support_of(TSA(net="conv4:filters=4"))
+    got = learner.fit(task.support).predict(task.query)
+    net, y = with_adapters(learner.backbone), torch.as_tensor(task.support.labels)
+    support, query = (net.normalise(torch.from_numpy(t.images.copy())) for t in (task.support, task.query))
+    beta = torch.eye(net.width).requires_grad_()
+    alphas = [p for n, p in net.named_parameters() if "alpha" in n]
+    adadelta = torch.optim.Adadelta([{"params": alphas}, {"params": [beta], "lr": 1.0}], lr=0.5)
+
+    def scores(x):
+        s = net(support) @ beta.T
+        means = torch.stack([s[y == c].mean(0) for c in range(4)])
+        return 10 * F.cosine_similarity((net(x) @ beta.T)[:, None], means[None], -1)
+
+    for _ in range(40):
+        adadelta.zero_grad()
+        F.cross_entropy(scores(support), y).backward()
+        adadelta.step()
+    assert got == pytest.approx(scores(query).detach().numpy(), abs=0.05)
+
+
+def test_a_resnets_stem_is_not_adapted():
+    net = with_adapters(build("resnet10", (32, 32, 3)))
+    assert sum(isinstance(layer, Adapter) for layer in net.modules()) == 8
+    assert isinstance(net.conv1, torch.nn.Conv2d)
+
+
 def test_adapting_lowers_the_supports_loss_and_leaves_the_learner_alone():
     method = TSA(net="conv4:filters=8", steps=10)
     learner, task = support_of(method, shots=4)
@@ -209,9 +238,28 @@ def test_compactness_with_equal_weights_is_the_supervised_contrastive_loss():
 
 
 def test_deta_repeats_itself_and_weighs_its_support():
-    method = DETA(net="conv4:filters=8", steps=2, regions=2)
+    method = DETA(net="conv4:filters=8", steps=2, plain=0, regions=2)
     learner, task = support_of(method)
     a, b = (learner.fit(task.support).predict(task.query) for _ in range(2))
     assert np.array_equal(a, b)
     regions, image = method.cut(torch.rand(3, 3, 32, 32), torch.Generator().manual_seed(0))
     assert regions.shape == (6, 3, 32, 32) and image.tolist() == [0, 1, 2, 0, 1, 2]
+
+
+def test_deta_begins_as_tsa_and_then_cuts_regions_of_two_sizes():
+    """Up to its plain steps it is TSA to the bit; one step later it is not."""
+    learner, task = support_of(TSA(net="conv4:filters=8", rate=0.1, steps=3))
+
+    def answer(method):
+        return (
+            AdaptedLearner(method, learner.modules, learner.shape, 5, Compute()).fit(task.support).predict(task.query)
+        )
+
+    deta = DETA(net="conv4:filters=8", steps=3, regions=2)
+    assert np.array_equal(answer(deta), answer(learner.method))
+    assert not np.allclose(answer(deta.with_options(plain=2)), answer(learner.method), atol=1e-4)
+    ramp = torch.arange(224.0).expand(1, 1, 224, 224)
+    g = torch.Generator().manual_seed(0)
+    widths = {round(float(r[0, 0, -1] - r[0, 0, 0]) + 1) for _ in range(20) for r in deta.cut(ramp, g)[0]}
+    assert widths == {84, 128}
+    assert DETA(side=0.5).side == (0.5,)

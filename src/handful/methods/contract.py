@@ -141,6 +141,7 @@ def model_folder(path: str | Path) -> Path:
 
 def load(path: str | Path, compute: Compute | None = None) -> Learner:
     """A learner from a model folder, or a packaged one by name (``cifar-fs/protonet``)."""
+    from handful.nets.building import as_saved
     from handful.nets.weights import read_state
 
     path = model_folder(path)
@@ -155,7 +156,11 @@ def load(path: str | Path, compute: Compute | None = None) -> Learner:
     except (ValueError, KeyError, AttributeError, TypeError, UnicodeDecodeError) as error:
         raise BadInput(f"{path / FACTS} is damaged ({error}); train the model again") from error
     method = build(registry.get("methods", name), options, f"{path / FACTS}: {name}")
-    return method.load(read_state(path / MODEL), facts, compute or Compute(), str(path / MODEL))
+    state = read_state(path / MODEL)
+    if hasattr(method, "net"):
+        net = as_saved(method.net, state)
+        method = method if net == method.net else method.with_options(net=net)
+    return method.load(state, facts, compute or Compute(), str(path / MODEL))
 
 
 def agree(method: Method, rule: Rule) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -54,8 +54,11 @@ def shortcut(c_in: int, c_out: int, stride: int) -> nn.Module | None:
 
 
 class ResNet(Backbone):
-    """He et al., "Deep residual learning", CVPR 2016: 7x7 stem with stride 2 and max-pooling, four stages.
+    """He et al., "Deep residual learning", CVPR 2016: a stem and four stages.
 
+    ``stem`` is ``7x7`` with stride 2 and max-pooling, as for ImageNet, or ``3x3`` with stride 1 and no pooling, as few-shot
+    work has it for small images (11x11 places instead of 3x3 at 84x84; LibFewShot at 067efb7). ``auto`` takes that of the
+    weights if there are any; else, in networks of basic blocks, 3x3 for images of less than 112 pixels, 7x7 from there on.
     The vector is the average of the last map. Normalisation: ImageNet's mean and deviation on three channels, 0.5 and 0.5
     on one. ``size`` resizes images first (224, as published weights were trained; 0 leaves them as they are).
     ``weights=FILE`` reads a state dict in torchvision's format. Where a bottleneck halves the map, its 3x3 convolution
@@ -67,7 +70,7 @@ class ResNet(Backbone):
     block: type[BasicBlock] | type[Bottleneck] = BasicBlock
     depths: tuple[int, ...] = (2, 2, 2, 2)
 
-    def __init__(self, shape: tuple[int, ...], size: int = 0):
+    def __init__(self, shape: tuple[int, ...], size: int = 0, stem: Literal["auto", "3x3", "7x7"] = "auto"):
         super().__init__(shape)
         if size < 0:
             raise BadInput(
@@ -76,10 +79,14 @@ class ResNet(Backbone):
         self.size = size or None
         if shape[2] == 1:
             self.mean, self.std = (0.5,), (0.5,)  # type: ignore[misc]
-        self.conv1 = nn.Conv2d(shape[2], 64, 7, 2, 3, bias=False)
+        side = [size, size] if size else [shape[0], shape[1]]
+        small = stem == "3x3" or (stem == "auto" and self.block is BasicBlock and min(side) < 112)
+        self.conv1 = (
+            nn.Conv2d(shape[2], 64, 3, 1, 1, bias=False) if small else nn.Conv2d(shape[2], 64, 7, 2, 3, bias=False)
+        )
         self.bn1 = nn.BatchNorm2d(64)
         self.relu = nn.ReLU(inplace=True)
-        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        self.maxpool: nn.Module = nn.Identity() if small else nn.MaxPool2d(3, 2, 1)
         c_in = 64
         stages: list[nn.Module] = []
         for i, depth in enumerate(self.depths):
@@ -91,8 +98,7 @@ class ResNet(Backbone):
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
         initialise(self)
         self.width = c_in
-        side = [size, size] if size else [shape[0], shape[1]]
-        for _ in range(5):
+        for _ in range(3 if small else 5):
             side = [(s + 1) // 2 for s in side]
         self.map_shape = (c_in, side[0], side[1])
 
@@ -102,14 +108,14 @@ class ResNet(Backbone):
 
 
 class ResNet10(ResNet):
-    """ResNet-10: one basic block a stage, 512 outputs, as in few-shot work on CUB and miniImageNet (Chen et al., "A closer
+    """ResNet-10: one basic block per stage, 512 outputs, as in few-shot work on CUB and miniImageNet (Chen et al., "A closer
     look at few-shot classification", ICLR 2019)."""
 
     depths = (1, 1, 1, 1)
 
 
 class ResNet18(ResNet):
-    """ResNet-18: two basic blocks a stage, 512 outputs."""
+    """ResNet-18: two basic blocks per stage, 512 outputs."""
 
 
 class ResNet50(ResNet):

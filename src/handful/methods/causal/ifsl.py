@@ -63,23 +63,27 @@ class Adjusted(Staged):
     adjustment
         ``combined`` is the paper's best and the default.
     splits
-        n = 8 groups, as published.
+        The number of groups n: 8 for MAML and MTL, 16 for MatchingNet, 4 for SIB.
     average
-        Over the groups' ``probability``, as in the equation, or their ``log``, as the public code has it for some methods.
+        Over the groups' ``probability``, as in the equation and for MatchingNet, or their ``log``, as for the others.
+    features
+        ``centred``, for MTL and SIB: features have unit length, are centred by the mean of the training classes' means,
+        and each group has unit length again. ``raw``, for MAML and MatchingNet: as they are.
     pretrain, schedule
         First the backbone and a classifier over the training classes, on batches; then the task learner on the frozen backbone.
 
     Notes
     -----
-    As in the public code features have unit length, are centred by the mean of the training classes' means, and each group
-    has unit length again; P(a_i | x) is the pre-trained classifier's softmax on the whole of x; the class average is
-    their sum, without the paper's constant 1/m.
+    Groups, averages and features are those of yue-zhongqi/ifsl at 3503392 for ResNet-10 on miniImageNet. As there, P(a_i | x)
+    is the pre-trained classifier's softmax on the whole of x, and the class average is their sum, without the paper's
+    constant 1/m.
     """
 
     schedule: Schedule = field(default_factory=lambda: Schedule(steps=1000, rate=1e-3))
     adjustment: Literal["feature", "class", "combined"] = "combined"
     splits: int = 8
-    average: Literal["probability", "log"] = "probability"
+    average: Literal["probability", "log"] = "log"
+    features: Literal["centred", "raw"] = "centred"
 
     second: ClassVar[tuple[str, ...]] = ("parts",)
 
@@ -109,12 +113,27 @@ class Adjusted(Staged):
         """The task learner's answer from one group."""
         return super().head(m, b)
 
+    def load(self, state: dict[str, Tensor], facts: dict[str, Any], compute: Compute, where: str) -> EmbeddedLearner:
+        """Folders that do not say which features they have are of versions that centred all."""
+        if "features" not in facts.get("options", {"features": ""}):
+            return self.with_options(features="centred", **self.before()).load(
+                state, {**facts, "options": {"features": "centred"}}, compute, where
+            )
+        return super().load(state, facts, compute, where)
+
+    def before(self) -> dict[str, Any]:
+        """What those versions did otherwise, beside the features."""
+        return {}
+
     def adjusted(self, m: nn.ModuleDict, x: Tensor) -> Tensor:
         """Features ``(..., width)`` as what each group's classifier sees: ``(parts, ..., size)``."""
         means: Any = m["knowledge"].means
         n = self.n_parts
-        whole = F.normalize(F.normalize(x, dim=-1) - means.mean(0), dim=-1)
-        own = F.normalize(torch.stack(whole.chunk(n, -1)), dim=-1)
+        if self.features == "raw":
+            own = torch.stack(x.chunk(n, -1))
+        else:
+            whole = F.normalize(F.normalize(x, dim=-1) - means.mean(0), dim=-1)
+            own = F.normalize(torch.stack(whole.chunk(n, -1)), dim=-1)
         if self.adjustment == "feature":
             return own
         seen = torch.softmax(m["classifier"](x), -1) @ means
@@ -159,6 +178,10 @@ class IFSLMatchingNet(Adjusted, MatchingNet):
     (recurrent networks, whose answer depends on the order of the support).
     """
 
+    splits: int = 16
+    average: Literal["probability", "log"] = "probability"
+    features: Literal["centred", "raw"] = "raw"
+
     name: ClassVar[str] = "matchingnet+ifsl"
     learning: ClassVar[str] = "LL"
 
@@ -173,40 +196,94 @@ class IFSLMatchingNet(Adjusted, MatchingNet):
 
 @dataclass(frozen=True, kw_only=True)
 class Start(Staged):
-    """A linear classifier whose start is meta-learned and which descends on the support: MAML over frozen features."""
+    """A small network over frozen features whose start is meta-learned and which descends on the support.
 
-    inner_rate: float = 0.1
+    Parameters
+    ----------
+    block
+        ``deep``: linear to half the width, ReLU, linear back, linear to the classes, all of it adapted. ``linear``: the last
+        layer alone, from zero, on features of unit mean length.
+    inner_steps, inner_rate, scale
+        Steps down the support's cross-entropy; what the queries' scores are multiplied by afterwards.
+    """
+
+    block: Literal["deep", "linear"] = "deep"
+    inner_rate: float = 0.01
     inner_steps: int = 20
+    scale: float = 5.0
     ways: int = 5
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
-        last = nn.Linear(backbone.width, self.ways)  # type: ignore[arg-type]
-        nn.init.zeros_(last.weight)
+        width: int = backbone.width  # type: ignore[assignment]
+        half = max(1, width // 2)
+        last = nn.Linear(width if self.block == "linear" else 2 * half, self.ways)
         nn.init.zeros_(last.bias)
-        return {"last": last}
+        if self.block == "linear":
+            nn.init.zeros_(last.weight)
+            return {"last": last}
+        return {"narrow": nn.Linear(width, half), "widen": nn.Linear(half, 2 * half), "last": last}
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
-        weight, bias = rows(m["last"], b.C)  # type: ignore[arg-type]
-        return b.close(descend(b, weight, bias, self.inner_rate, self.inner_steps))
+        start = [*rows(m["last"], b.C)]  # type: ignore[arg-type]
+        if self.block == "linear":
+            return b.close(self.scale * descend(b, start[0], start[1], self.inner_rate, self.inner_steps))
+        start = [*m["narrow"].parameters(), *m["widen"].parameters(), *start]
+        return b.close(self.scale * adapted(b, start, self.inner_rate, self.inner_steps))
+
+
+def adapted(b: Batch, start: list[Tensor], rate: float, steps: int) -> Tensor:
+    """Query scores of each task's own copy of a three-layer network after steps down its support's mean cross-entropy.
+
+    Where the outer loss asks for gradients they pass through the steps, second derivatives included.
+    """
+    outer = torch.is_grad_enabled()
+    hot = b.one_hot
+    count = hot.sum((1, 2)).clamp_min(1)
+    with torch.enable_grad():
+        own = [w.expand(len(b.s), *w.shape) for w in start]
+        own = [w if w.requires_grad else w.clone().requires_grad_() for w in own]
+        for _ in range(steps):
+            logs = torch.log_softmax(b.close(three_layers(b.s, own)), -1).masked_fill(b.absent[:, None, :], 0.0)
+            loss = (-(hot * logs).sum((1, 2)) / count).sum()
+            slopes = torch.autograd.grad(loss, own, create_graph=outer)
+            own = [w - rate * g for w, g in zip(own, slopes, strict=True)]
+            if not outer:
+                own = [w.detach().requires_grad_() for w in own]
+        scores = three_layers(b.q, own)
+    return scores if outer else scores.detach()
+
+
+def three_layers(x: Tensor, w: list[Tensor]) -> Tensor:
+    """Linear, ReLU, linear, linear, with weights and biases of each task."""
+    x = F.relu(x @ w[0].transpose(1, 2) + w[1][:, None])
+    x = x @ w[2].transpose(1, 2) + w[3][:, None]
+    return x @ w[4].transpose(1, 2) + w[5][:, None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class IFSLMAML(Adjusted, Start):
-    """MAML under intervention (Yue et al., NeurIPS 2020); see `Adjusted`.
+    """MAML under intervention (Yue et al., NeurIPS 2020); see `Adjusted` and `Start`.
 
-    As in the public code the backbone is frozen after pre-training and the inner loop moves each group's linear classifier
-    from its meta-learned start; the outer gradient passes through all ``inner_steps`` steps of ``inner_rate``.
+    As in the public code the backbone is frozen after pre-training and the inner loop moves each group's network of three
+    layers from its meta-learned start, 20 steps of 0.01; the outer gradient passes through all of them, and scores are
+    multiplied by 5.
     """
+
+    features: Literal["centred", "raw"] = "raw"
 
     name: ClassVar[str] = "maml+ifsl"
     learning: ClassVar[str] = "LL+TT"
+
+    def before(self) -> dict[str, Any]:
+        return {"block": "linear", "scale": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class IFSLMTL(Adjusted, MTL):
     """MTL under intervention (Yue et al., NeurIPS 2020); see `Adjusted` and `MTL`.
 
-    Tasks meta-learn the backbone's scales and shifts and the start of each group's linear classifier.
+    Tasks meta-learn the backbone's scales and shifts and the start of each group's linear classifier. The public code makes
+    the classifiers anew for each task and fits them by Adam (0.005, weight decay 0.001) in 100 passes.
     """
 
     name: ClassVar[str] = "mtl+ifsl"
@@ -218,6 +295,8 @@ class IFSLMTL(Adjusted, MTL):
 @dataclass(frozen=True, kw_only=True)
 class IFSLSIB(Adjusted, SIB):
     """SIB under intervention (Yue et al., NeurIPS 2020); see `Adjusted` and `SIB`. Transductive, as SIB is."""
+
+    splits: int = 4
 
     name: ClassVar[str] = "sib+ifsl"
     learning: ClassVar[str] = "LL+TT"

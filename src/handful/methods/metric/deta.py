@@ -45,7 +45,7 @@ def compactness(q: Tensor, labels: Tensor, weight: Tensor, temperature: float) -
 class DETA(TSA):
     """TSA + DETA (Zhang, Gao, Luo, Shen, Song, "DETA: denoised task adaptation for few-shot learning", ICCV 2023).
 
-    While TSA's adapters are fitted, every step cuts random regions out of the support images and weighs each by how much
+    While TSA's adapters are fitted, every step after the first ``plain`` ones cuts random regions out of the support images and weighs each by how much
     more it resembles the rest of its class than the other classes (`region_weights`); an image's weight is the mean of its
     regions', smoothed over the steps. Weighed regions of a class are drawn together (contrastive, weight ``local``) and
     told apart by the weighed images' class means: L = ``local`` · L_compact + L_disperse. Queries are answered by the
@@ -53,19 +53,26 @@ class DETA(TSA):
 
     Parameters
     ----------
+    plain
+        10 first steps are TSA's own, as in the public code: weights mean something once features fit the task a little.
     regions, side
-        5 regions a step and image, of half the image's side, the public code's defaults (the paper's main runs: 10).
+        5 regions of each image at each step (the paper's main runs: 10), of a side drawn anew at each step from
+        these shares of the image's: 84 or 128 of 224 pixels, as in the public code.
+    rate
+        0.1 for the adapters; the public code that could be read adapts whole backbones, at rates of its own.
     local, smoothing, region_temperature, contrast_temperature
         0.1, 0.7, 0.5 and 0.07, as in the public code.
 
     Notes
     -----
-    Regions are enlarged to the image's size, so that one embedding serves both; all images of a step are cut at the same
+    Read in nobody-1617/DETA at a744319. Regions are enlarged to the image's size, so that one embedding serves both; all images of a step are cut at the same
     places, as in the public code. The contrastive loss is taken behind a two-layer head (512, 128) made anew for each task.
     """
 
+    rate: float = 0.1
+    plain: int = 10
     regions: int = 5
-    side: float = 0.5
+    side: tuple[float, ...] = (84 / 224, 128 / 224)
     local: float = 0.1
     smoothing: float = 0.7
     region_temperature: float = 0.5
@@ -75,13 +82,16 @@ class DETA(TSA):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.regions < 1 or not 0 < self.side <= 1 or not 0 <= self.smoothing < 1:
-            raise BadInput("tsa+deta needs at least one region, a side in (0, 1] and a smoothing in [0, 1)")
+        if self.regions < 1 or not self.side or not all(0 < s <= 1 for s in self.side) or not 0 <= self.smoothing < 1:
+            raise BadInput("tsa+deta needs at least one region, sides in (0, 1] and a smoothing in [0, 1)")
+        if self.plain < 0:
+            raise BadInput(f"tsa+deta cannot begin with {self.plain} plain steps; give plain of at least 0")
 
     def cut(self, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Regions ``(n · k, c, h, w)`` of images, and the image each is from."""
         height, width = x.shape[-2:]
-        h, w = max(1, round(self.side * height)), max(1, round(self.side * width))
+        side = self.side[int(torch.randint(len(self.side), (1,), generator=generator))]
+        h, w = max(1, round(side * height)), max(1, round(side * width))
         found = []
         for _ in range(self.regions):
             top = int(torch.randint(height - h + 1, (1,), generator=generator))
@@ -98,8 +108,12 @@ class DETA(TSA):
             project = nn.Sequential(nn.Linear(width, 512), nn.ReLU(), nn.Linear(512, 128)).to(x.device)
         optimiser = self.optimiser(net, beta, project)
         trust: Tensor | None = None
-        for _ in range(self.steps):
+        for step in range(self.steps):
             optimiser.zero_grad()
+            if step < self.plain:
+                self.plain_loss(net, beta, x, y, ways).backward()
+                optimiser.step()
+                continue
             regions, image = self.cut(x, generator)
             labels = y[image]
             z = net(regions) @ beta.T
