@@ -107,8 +107,10 @@ def _h5(file: Path) -> Any:
 def _xlsa17(place: Path) -> FeatureTable:
     """``res101.mat`` (features d x n, labels from 1) with ``att_splits.mat`` beside it (Xian et al., TPAMI 2018).
 
-    Two schemes: ``final`` trains on all training classes, with test_seen; ``tuning`` splits these into train and valid
-    classes and has the same test.
+    Three schemes. ``proposed``, the first, is for one command: of the images that the published protocol trains on
+    (trainval_loc), those of val_loc's classes are valid and the others train; test_seen and test are as published. ``final``
+    has all of trainval_loc as train. ``tuning`` has train_loc and val_loc as they are: together they hold the images of
+    test_seen_loc too, so no generalised score may be taken after them.
     """
     from scipy.io import loadmat
 
@@ -144,7 +146,11 @@ def _xlsa17(place: Path) -> FeatureTable:
             out[rows] = split
         return out
 
+    proposed = column({"trainval_loc": "train", "test_seen_loc": "test_seen", "test_unseen_loc": "test"})
+    tuned = column({"val_loc": "valid"})
+    proposed[(proposed == "train") & np.isin(number, np.unique(number[tuned == "valid"]))] = "valid"
     schemes = {
+        "proposed": proposed,
         "final": column({"trainval_loc": "train", "test_seen_loc": "test_seen", "test_unseen_loc": "test"}),
         "tuning": column({"train_loc": "train", "val_loc": "valid", "test_unseen_loc": "test"}),
     }
