@@ -56,8 +56,20 @@ class FeatureTable:
 
 
 def read_features(path: str | Path) -> FeatureTable:
-    """Features and labels of a .npz or .h5 file (arrays ``features`` and ``labels``), or of an xlsa17 folder or .mat."""
+    """Features and labels of a .npz or .h5 file (arrays ``features`` and ``labels``), or of an xlsa17 folder or .mat.
+
+    An .h5 file may also have the layout of the generic-object benchmark (TristHas/GOZ, d53cf28): a group ``images`` with
+    one array of features per class, named by its id. A folder of .h5 files (its train.h5 and test.h5) is read as one.
+    """
     file = Path(path)
+    if file.is_dir() and not (file / "res101.mat").exists() and (parts := sorted(file.glob("*.h5"))):
+        tables = [read_features(part) for part in parts]
+        widths = {t.features.shape[1] for t in tables}
+        if len(widths) > 1:
+            raise BadInput(f"{file}: the .h5 files hold features of {sorted(widths)} numbers; put one kind in a folder")
+        return FeatureTable(
+            np.concatenate([t.features for t in tables]), np.concatenate([t.labels for t in tables]), file.name
+        )
     if file.is_dir() or file.suffix == ".mat":
         return _xlsa17(file)
     if not file.is_file():
@@ -76,6 +88,8 @@ def read_features(path: str | Path) -> FeatureTable:
             raise BadInput(f"{file} cannot be read as .npz ({error})") from error
     elif file.suffix in (".h5", ".hdf5"):
         with _h5(file) as stored:
+            if "images" in stored and not hasattr(stored["images"], "shape"):
+                return _by_class(stored["images"], file)
             arrays = {k: np.asarray(stored[k]) for k in stored if hasattr(stored[k], "shape")}
     else:
         raise BadInput(f"{file}: {file.suffix or 'no ending'} is not a kind of features file; give .npz, .h5 or .mat")
@@ -102,6 +116,17 @@ def _h5(file: Path) -> Any:
         return require("h5py", "features").File(file, "r")
     except OSError as error:
         raise BadInput(f"{file} cannot be read as HDF5 ({error})") from error
+
+
+def _by_class(group: Any, file: Path) -> FeatureTable:
+    """One array of features per class, in the order of their names."""
+    names = sorted(group)
+    arrays = [np.asarray(group[name], dtype=np.float32) for name in names]
+    odd = [n for n, a in zip(names, arrays, strict=True) if a.ndim != 2 or a.shape[1] != arrays[0].shape[-1]]
+    if odd or not names:
+        what = f"images/{odd[0]} is no array of one row an image" if odd else "the group images is empty"
+        raise BadInput(f"{file}: {what}; give features as the benchmark distributes them")
+    return FeatureTable(np.concatenate(arrays), np.repeat(names, [len(a) for a in arrays]), file.name)
 
 
 def _xlsa17(place: Path) -> FeatureTable:
