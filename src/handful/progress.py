@@ -25,6 +25,12 @@ def silence() -> None:
     _silent = True
 
 
+def note(text: str) -> None:
+    """One line on standard error."""
+    if not _silent:
+        print(f"handful: {text}", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def bar(title: str, total: int | None, done: int = 0, unit: str = "") -> Iterator[Advance]:
     """A bar that appears once the work has taken two seconds; in a log, a line every half minute. ``unit`` may be bytes."""

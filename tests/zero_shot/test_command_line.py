@@ -62,6 +62,20 @@ def test_audit_of_the_toy_as_json_text_and_page(toy_files: Path, capsys: pytest.
     assert code == 0 and "structural ratio R         0.500" in out
 
 
+def test_audited_predictions_belong_to_the_split(toy_files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["zero-shot", "audit", "--train", toy_files / "train.txt", "--test", toy_files / "test.txt"]
+    common += ["--taxonomy", toy_files / "tree.csv", "--predictions"]
+    (toy_files / "strange.csv").write_text("zebra,zebra\nequine,zebra\n")
+    code, out, err = call(capsys, *common, toy_files / "strange.csv")
+    assert code == 2 and out == "" and "the truth equine is neither a training nor a test class" in err
+    # Held-out images of training classes are asked too, where both are candidates.
+    (toy_files / "gzsl.csv").write_text("zebra,equine\nlaptop,zebra\nhorse,zebra\n")
+    code, out, _ = call(capsys, *common, toy_files / "gzsl.csv")
+    assert code == 0 and "no true positive" in out and "FN/TP" not in out
+    code, out, _ = call(capsys, *common, toy_files / "gzsl.csv", "--json")
+    assert json.loads(out)["predictions"]["gzsl"]["fn_per_tp"] is None
+
+
 def test_mistakes_are_one_line_and_exit_code_two(toy_files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree = ["--taxonomy", toy_files / "tree.csv"]
     write_classes(toy_files / "one.txt", ["zebra"])

@@ -52,6 +52,22 @@ def test_every_kind_of_file_gives_the_same_table(tmp_path: Path) -> None:
         assert np.array_equal(table.features, X) and table.labels.tolist() == Y.tolist(), place
 
 
+def test_features_by_class_as_the_generic_object_benchmark_has_them(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="needs handful[features]")
+    for name, classes in (("train", ("cow", "elk")), ("test", ("fox", "hen"))):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            for wnid in classes:
+                file[f"images/{wnid}"], file[f"idx/{wnid}"] = X[Y == wnid], np.arange(2)
+    one = read_features(tmp_path / "test.h5")
+    assert np.array_equal(one.features, X[4:]) and one.labels.tolist() == ["fox", "fox", "hen", "hen"]
+    both = read_features(tmp_path)
+    assert sorted(zip(both.labels, both.features.tolist(), strict=True)) == sorted(zip(Y, X.tolist(), strict=True))
+    with h5py.File(tmp_path / "test.h5", "a") as file:
+        file["images/yak"] = np.zeros(3)
+    with pytest.raises(BadInput, match=r"test.h5: images/yak is no array with one row per image"):
+        read_features(tmp_path / "test.h5")
+
+
 def test_xlsa17_splits_and_attributes(tmp_path: Path) -> None:
     table = read_features(xlsa17(tmp_path))
     assert table.schemes["final"].tolist() == ["train", "test_seen", "train", "train", "train", "train", "test", "test"]

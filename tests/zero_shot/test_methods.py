@@ -14,6 +14,7 @@ from handful.data.semantics import Semantics
 from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput, Mismatch
 from handful.methods.contract import load
+from handful.methods.zero_shot import tuning
 from handful.methods.zero_shot.adgpm import ADGPM
 from handful.methods.zero_shot.cmt import CMT, mapped
 from handful.methods.zero_shot.conse import ConSE, combine
@@ -343,7 +344,8 @@ def test_a_saved_learner_answers_the_same(method, tmp_path) -> None:
     )
 
 
-def test_hyper_parameters_are_chosen_on_validation_classes_only() -> None:
+def test_hyper_parameters_are_chosen_on_validation_classes_only(monkeypatch) -> None:
+    monkeypatch.setattr(tuning, "WIDER", 0)
     collection, semantics = planted(0.0)
     train, valid = ZeroShot(collection.train, semantics), ZeroShot(collection.valid, semantics)
     chosen = ESZSL().meta_fit(train, valid).method

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 import polars as pl
@@ -65,11 +66,16 @@ class Rlcl(Importer):
        ways: case, spaces, underscores and hyphens make no difference ("baseball_bat", "Baseball bat").
 
     Filtering by primitive removes whole pairs, so that all that stay still have ``least`` images.
+
+    ``lists`` is a folder of published pair lists instead, ``train*.json``, ``val*.json`` and ``test*.json``, each a list of
+    "attribute_object": exactly these pairs are taken, under the lists' own names, and none of the filters is used. The
+    authors' lists (bighuang624/RL-CZSL, d304554, api/datasets/assets) have the pairs and primitives of Table 3.
     """
 
     least: int = 10
     sizes: str = SIZES
     keep: str = "most"
+    lists: str = ""
 
     name: ClassVar[str] = ""
     size: ClassVar[int] = 84
@@ -92,7 +98,7 @@ class Rlcl(Importer):
                 items.append(Item(f"{folder}/{item.file}", dict(item.columns), {"rlcl": part}))
             notes.append(f"{part}: {len(listing.items)} images of {importer.name}")
             notes += [f"{importer.name}: {note}" for note in listing.notes]
-        items, said = self.filter(items)
+        items, said = self.listed(items) if self.lists else self.filter(self.united(items))
         if not items:
             raise BadInput(f"{source.path}: the filters left nothing ({'; '.join(said)}); lower least or keep sizes")
         return Listing(
@@ -113,6 +119,44 @@ class Rlcl(Importer):
             f"{', '.join(f[1][0] for f in self.sources.values())}"
         )
 
+    def key(self, column: str, name: str) -> str:
+        """What names of one primitive have in common, however the sources spell it."""
+        return plain(name)
+
+    def united(self, items: list[Item]) -> list[Item]:
+        """Items as they are; a builder whose sources inflect gives each primitive one name in each split."""
+        return items
+
+    def listed(self, items: list[Item]) -> tuple[list[Item], list[str]]:
+        """The pairs of the published lists, and how many of them the sources do not have."""
+        wanted = {part: self._list(part) for part in PARTS}
+        kept, found = [], Counter[str]()
+        for item in items:
+            part = item.splits["rlcl"]
+            pair = wanted[part].get(tuple(_joined(self.key(c, item.columns[c])) for c in self.labels))
+            if pair is not None:
+                kept.append(Item(item.file, dict(zip(self.labels, pair, strict=True)), item.splits))
+        for part, *_ in {_pair(i, self.labels) for i in kept}:
+            found[part] += 1
+        counts = ", ".join(f"{found[p]} of {len(wanted[p])} {p}" for p in PARTS)
+        return kept, [
+            f"published lists: {counts} pairs have images; {len(items) - len(kept)} other images were left out"
+        ]
+
+    def _list(self, part: str) -> dict[tuple[str, ...], tuple[str, str]]:
+        """The published pairs of a split by the key that items have too."""
+        files = sorted(Path(self.lists).glob(f"{part.removesuffix('id')}*.json"))
+        if len(files) != 1:
+            raise BadInput(
+                f"{self.lists} has {len(files)} files {part.removesuffix('id')}*.json; give the folder of published pair lists"
+            )
+        try:
+            names = json.loads(files[0].read_text(encoding="utf-8"))
+            pairs = [(name.split("_")[0], name.split("_")[1]) for name in names]
+        except (ValueError, AttributeError, IndexError, TypeError) as error:
+            raise BadInput(f"{files[0]} is not a list of first_second pairs ({error}); fetch it again") from error
+        return {tuple(_joined(self.key(c, n)) for c, n in zip(self.labels, pair, strict=True)): pair for pair in pairs}
+
     def filter(self, items: list[Item]) -> tuple[list[Item], list[str]]:
         """What stays, and what each filter removed."""
         notes = []
@@ -124,9 +168,12 @@ class Rlcl(Importer):
         items, note = _keep(items, [plain(i.columns[first]) not in sizes for i in items], self.labels)
         notes.append(f"size attributes: {note}")
         homes = [self._homes(items, column) for column in (first, second)]
-        shared = [sum(len(parts) > 1 for parts in _parts_of(items, column).values()) for column in (first, second)]
+        shared = [sum(len(parts) > 1 for parts in self._parts_of(items, c).values()) for c in (first, second)]
         stays = [
-            all(home[plain(i.columns[c])] == i.splits["rlcl"] for home, c in zip(homes, (first, second), strict=True))
+            all(
+                home[self.key(c, i.columns[c])] == i.splits["rlcl"]
+                for home, c in zip(homes, (first, second), strict=True)
+            )
             for i in items
         ]
         items, note = _keep(items, stays, self.labels)
@@ -137,12 +184,19 @@ class Rlcl(Importer):
         """The one split that keeps each primitive."""
         order = [self.keep] * (self.keep != "most") + ["test", "valid", "train"]
         homes = {}
-        for name, parts in _parts_of(items, column).items():
+        for name, parts in self._parts_of(items, column).items():
             if self.keep == "most":
                 homes[name] = max(parts, key=lambda p: (parts[p], -order.index(p)))
             else:
                 homes[name] = min(parts, key=order.index)
         return homes
+
+    def _parts_of(self, items: list[Item], column: str) -> dict[str, Counter[str]]:
+        """Images of each primitive in each split."""
+        out: dict[str, Counter[str]] = {}
+        for item in items:
+            out.setdefault(self.key(column, item.columns[column]), Counter())[item.splits["rlcl"]] += 1
+        return out
 
 
 def plain(name: str) -> str:
@@ -150,16 +204,32 @@ def plain(name: str) -> str:
     return " ".join(name.lower().replace("_", " ").replace("-", " ").split())
 
 
+def lemma(action: str) -> str:
+    """What the forms of a verb share: one key for "ride", "rides", "riding" and "riding a". No dictionary is needed to tell
+    forms of one verb; two verbs that get one key ("rid", "ride") are kept apart from each other's splits for nothing."""
+    words = [w for w in plain(action).split() if w not in ("a", "an", "the")] or [""]
+    return " ".join([_stem(words[0]), *words[1:]])
+
+
+def _stem(verb: str) -> str:
+    verb = {"lying": "lie", "dying": "die", "tying": "tie"}.get(verb, verb)
+    for ending, instead in (("ing", ""), ("ies", "y"), ("ied", "y"), ("ed", ""), ("s", "")):
+        rest = verb.removesuffix(ending)
+        doubled = ending == "s" and rest.endswith("s")
+        if rest != verb and len(rest) > 1 and any(v in rest for v in "aeiouy") and not doubled:
+            verb = rest + instead
+            break
+    verb = verb.removesuffix("e")
+    return verb[:-1] if len(verb) > 2 and verb[-1] == verb[-2] else verb
+
+
+def _joined(key: str) -> str:
+    """The lists write "sportsball" and "brushwith" in one word."""
+    return key.replace(" ", "").replace(".", "")
+
+
 def _pair(item: Item, labels: tuple[str, str]) -> tuple[str, str, str]:
     return item.splits["rlcl"], item.columns[labels[0]], item.columns[labels[1]]
-
-
-def _parts_of(items: list[Item], column: str) -> dict[str, Counter[str]]:
-    """Images of each primitive in each split."""
-    out: dict[str, Counter[str]] = {}
-    for item in items:
-        out.setdefault(plain(item.columns[column]), Counter())[item.splits["rlcl"]] += 1
-    return out
 
 
 def _keep(items: list[Item], stays: list[bool], labels: tuple[str, str]) -> tuple[list[Item], str]:
@@ -197,7 +267,9 @@ class RlclAct(Rlcl):
     """RLCL-ACT, action-object pairs: HICO to train, Visual Genome (relationships) to validate, imSitu to test.
 
     The source holds the folders ``hico``, ``visual-genome`` and ``imsitu``. HICO's actions go by their -ing forms, as
-    imSitu's do: "ride" in train and "riding" in test would be one primitive in two splits.
+    imSitu's do, and forms of one verb are one action, whichever source has them ("rides", "riding", "riding a"), under the
+    form that most images of the split have: none is in two splits. With ``lists`` HICO's "no interaction" pairs are read too,
+    as the authors' list has them.
     """
 
     name: ClassVar[str] = "rlcl-act"
@@ -207,6 +279,24 @@ class RlclAct(Rlcl):
         "valid": (VisualGenome(), ("visual-genome", "vg")),
         "test": (ImSitu(), ("imsitu",)),
     }
+
+    def configured(self, importer: Any) -> Any:
+        return replace(importer, ing=False, none=True) if self.lists and isinstance(importer, Hico) else importer
+
+    def key(self, column: str, name: str) -> str:
+        return lemma(name) if column == self.labels[0] else super().key(column, name)
+
+    def united(self, items: list[Item]) -> list[Item]:
+        column = self.labels[0]
+        forms: dict[tuple[str, str], Counter[str]] = {}
+        for item in items:
+            place = (item.splits["rlcl"], self.key(column, item.columns[column]))
+            forms.setdefault(place, Counter())[item.columns[column]] += 1
+        name = {place: max(sorted(found), key=found.__getitem__) for place, found in forms.items()}
+        return [
+            Item(i.file, {**i.columns, column: name[i.splits["rlcl"], self.key(column, i.columns[column])]}, i.splits)
+            for i in items
+        ]
 
 
 BUILDERS: dict[str, type[Rlcl]] = {"attr": RlclAttr, "act": RlclAct}

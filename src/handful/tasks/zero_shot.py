@@ -123,7 +123,8 @@ class GeneralisedZeroShot(ZeroShot):
     """Generalised zero-shot recognition: candidates are training and test classes together (Eq. 4).
 
     Asks for the images of the part (unseen classes) and for the held-out images of training classes, the split
-    ``test_seen`` of the same scheme.
+    ``test_seen`` of the same scheme. Validation classes with images in ``test_seen`` count as training classes, as in the
+    published protocols: methods learn from both once their options are chosen.
     """
 
     name: ClassVar[str] = "generalised-zero-shot"
@@ -142,17 +143,27 @@ class GeneralisedZeroShot(ZeroShot):
         return self._all
 
     @cached_property
+    def seen(self) -> list[str]:
+        """Classes that training sees."""
+        column, collection = self.part.scheme, self.part.collection
+        valid = []
+        if column and bool((collection.table[column] == "valid").any()):
+            held = set(self.held_out.class_names)
+            valid = [name for name in collection.part("valid", column).class_names if name in held]
+        return sorted({*self.train.class_names, *valid})
+
+    @cached_property
     def _all(self) -> list[str]:
-        both = sorted(set(self.train.class_names) & set(self.part.class_names))
+        both = sorted(set(self.seen) & set(self.part.class_names))
         if both:
             raise BadInput(
                 f"{len(both)} classes are in train and in {self.part.split} ({', '.join(both[:5])}); zero-shot needs them apart"
             )
-        return sorted([*self.train.class_names, *self.part.class_names])
+        return sorted([*self.seen, *self.part.class_names])
 
     @property
     def asked(self) -> list[tuple[Part, int, bool]]:
-        strange = sorted(set(self.held_out.class_names) - set(self.train.class_names))
+        strange = sorted(set(self.held_out.class_names) - set(self.seen))
         if strange:
             raise BadInput(
                 f"test_seen holds {strange[0]}, which is no training class; hold out images of training classes"

@@ -86,8 +86,9 @@ class SplitAudit:
             out["median_population"] = float(np.median(self.population))
             out["classes_below_100_images"] = float((self.population < 100).mean())
         for name, found in self.predictions.items():
-            row = {**asdict(found), "lower": found.lower, "upper": found.upper, "fn_per_tp": found.fn_per_tp}
-            out.setdefault("predictions", {})[name] = {k: None if v == float("inf") else v for k, v in row.items()}
+            per = found.fn_per_tp if found.true else None
+            row = {**asdict(found), "lower": found.lower, "upper": found.upper, "fn_per_tp": per}
+            out.setdefault("predictions", {})[name] = row
         return out
 
     def __str__(self) -> str:
@@ -117,7 +118,8 @@ class SplitAudit:
         for name, s in self.predictions.items():
             lines.append(
                 f"  {name}: true {s.true:.1%}, ancestor {s.ancestor:.1%}, descendant {s.descendant:.1%}, unrelated "
-                f"{s.unrelated:.1%}; semantically right {s.lower:.1%} to {s.upper:.1%}; FN/TP {s.fn_per_tp:.2f}"
+                f"{s.unrelated:.1%}; semantically right {s.lower:.1%} to {s.upper:.1%}; "
+                + (f"FN/TP {s.fn_per_tp:.2f}" if s.true else "no true positive")
             )
         return "\n".join(lines)
 
@@ -150,6 +152,8 @@ def audit_split(
     """
     split.check(taxonomy)
     train, test = list(split.train), list(split.test)
+    for name, (truth, _) in (predictions or {}).items():
+        _within(name, truth, {*train, *test})
     worded = len(taxonomy.text[0]) > len(taxonomy.ids)
     found = frequency.of(labels_of(taxonomy, test, vectors)) if frequency is not None else None
     return SplitAudit(
@@ -170,6 +174,16 @@ def audit_split(
         population=_counted(population, test) if population is not None else None,
         predictions={k: shares(taxonomy, t, p) for k, (t, p) in (predictions or {}).items()},
     )
+
+
+def _within(name: str, truth: Sequence[str], classes: set[str]) -> None:
+    """Truths outside the split would count as answers to other questions than the split asks."""
+    outside = sorted({t for t in truth if t not in classes})
+    if outside:
+        raise BadInput(
+            f"predictions {name}: the truth {outside[0]} is neither a training nor a test class of this split "
+            f"({len(outside)} such classes); give predictions for this split"
+        )
 
 
 def _counted(population: Mapping[str, float], classes: Sequence[str]) -> NDArray[np.float64]:

@@ -81,28 +81,39 @@ def _check_header(file: Path, stored: zipfile.ZipFile, name: str) -> None:
         raise BadInput(f"{file}: the array {name} claims {size} bytes and has {held}; the file is damaged")
 
 
-def read_h5(file: Path, names: Sequence[str]) -> dict[str, Any]:
-    """The arrays of ``names`` that an HDF5 file has, and the names of the others with None; nothing from other files."""
+def read_h5(file: Path, names: Sequence[str], group: str = "") -> dict[str, Any]:
+    """The arrays of ``names`` that an HDF5 file has, and the names of the others with None; nothing from other files.
+
+    Where the file has a group named ``group``, all arrays of the group instead.
+    """
     h5py = require("h5py", "features")
     try:
         with h5py.File(file, "r") as stored:
+            if group and group in stored and _is_group(stored, group):
+                return {name: _h5_array(h5py, stored[group], name, file) for name in sorted(stored[group])}
             found: dict[str, Any] = dict.fromkeys(stored)
-            for name in names:
-                if name not in found:
-                    continue
-                # A link within the file may lead to one that leaves it.
-                if not isinstance(stored.get(name, getlink=True), h5py.HardLink):
-                    raise BadInput(f"{file}: {name} is a link, perhaps into another file; store the array itself")
-                array = stored[name]
-                if not isinstance(array, h5py.Dataset):
-                    raise BadInput(f"{file}: {name} is a group, not an array")
-                if array.external or array.is_virtual:
-                    raise BadInput(f"{file}: {name} is stored in other files; copy the array into this one")
-                _check_size(file, name, array.shape or (), array.dtype.itemsize)
-                found[name] = np.asarray(array)
-            return found
+            return found | {name: _h5_array(h5py, stored, name, file) for name in names if name in found}
     except (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError) as error:
         raise BadInput(f"{file} cannot be read as HDF5 ({error})") from error
+
+
+def _is_group(stored: Any, name: str) -> bool:
+    """Whether a name stands for a group of this very file."""
+    h5py = require("h5py", "features")
+    return isinstance(stored.get(name, getlink=True), h5py.HardLink) and isinstance(stored[name], h5py.Group)
+
+
+def _h5_array(h5py: Any, stored: Any, name: str, file: Path) -> np.ndarray:
+    # A link within the file may lead to one that leaves it.
+    if not isinstance(stored.get(name, getlink=True), h5py.HardLink):
+        raise BadInput(f"{file}: {name} is a link, perhaps into another file; store the array itself")
+    array = stored[name]
+    if not isinstance(array, h5py.Dataset):
+        raise BadInput(f"{file}: {name} is a group, not an array")
+    if array.external or array.is_virtual:
+        raise BadInput(f"{file}: {name} is stored in other files; copy the array into this one")
+    _check_size(file, name, array.shape or (), array.dtype.itemsize)
+    return np.asarray(array)
 
 
 def read_mat(file: Path, names: Sequence[str]) -> dict[str, Any]:

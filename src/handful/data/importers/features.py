@@ -60,8 +60,20 @@ class FeatureTable:
 
 
 def read_features(path: str | Path) -> FeatureTable:
-    """Features and labels of a .npz or .h5 file (arrays ``features`` and ``labels``), or of an xlsa17 folder or .mat."""
+    """Features and labels of a .npz or .h5 file (arrays ``features`` and ``labels``), or of an xlsa17 folder or .mat.
+
+    An .h5 file may also have the layout of the generic-object benchmark (TristHas/GOZ, d53cf28): a group ``images`` with
+    one array of features per class, named by its id. A folder of .h5 files (its train.h5 and test.h5) is read as one.
+    """
     file = Path(path)
+    if file.is_dir() and not (file / "res101.mat").exists() and (parts := sorted(file.glob("*.h5"))):
+        tables = [read_features(part) for part in parts]
+        widths = {t.features.shape[1] for t in tables}
+        if len(widths) > 1:
+            raise BadInput(f"{file}: the .h5 files hold features of {sorted(widths)} numbers; put one kind in a folder")
+        return FeatureTable(
+            np.concatenate([t.features for t in tables]), np.concatenate([t.labels for t in tables]), file.name
+        )
     if file.is_dir() or file.suffix == ".mat":
         return _xlsa17(file)
     if not file.is_file():
@@ -70,7 +82,9 @@ def read_features(path: str | Path) -> FeatureTable:
     if file.suffix == ".npz":
         arrays = read_npz(file, (*FEATURES, *LABELS))
     elif file.suffix in (".h5", ".hdf5"):
-        arrays = read_h5(file, (*FEATURES, *LABELS))
+        arrays = read_h5(file, (*FEATURES, *LABELS), group="images")
+        if arrays and all(array is not None for array in arrays.values()) and not set(arrays) & {*FEATURES, *LABELS}:
+            return _by_class(arrays, file)
     else:
         raise BadInput(f"{file}: {file.suffix or 'no ending'} is not a kind of features file; give .npz, .h5 or .mat")
     x, y = _pick(arrays, FEATURES, file), _pick(arrays, LABELS, file)
@@ -91,11 +105,25 @@ def _names(values: Any) -> NDArray[np.str_]:
     return flat.astype(str)
 
 
+def _by_class(group: Mapping[str, Any], file: Path) -> FeatureTable:
+    """One array of features per class, in the order of their names."""
+    names, arrays = list(group), list(group.values())
+    odd = [n for n, a in zip(names, arrays, strict=True) if a.ndim != 2 or a.shape[1] != arrays[0].shape[-1]]
+    if odd:
+        raise BadInput(
+            f"{file}: images/{odd[0]} is no array with one row per image; give features as the benchmark distributes them"
+        )
+    joined = np.concatenate(arrays).astype(np.float32)
+    return FeatureTable(joined, np.repeat(names, [len(a) for a in arrays]), file.name)
+
+
 def _xlsa17(place: Path) -> FeatureTable:
     """``res101.mat`` (features d x n, labels from 1) with ``att_splits.mat`` beside it (Xian et al., TPAMI 2018).
 
-    Two schemes: ``final`` trains on all training classes, with test_seen; ``tuning`` splits these into train and valid
-    classes and has the same test.
+    Three schemes. ``proposed``, the first, is for one command: of the images that the published protocol trains on
+    (trainval_loc), those of val_loc's classes are valid and the others train; test_seen and test are as published. ``final``
+    has all of trainval_loc as train. ``tuning`` has train_loc and val_loc as they are: together they hold the images of
+    test_seen_loc too, so no generalised score may be taken after them.
     """
     folder = place if place.is_dir() else place.parent
     main = folder / "res101.mat" if place.is_dir() else place
@@ -124,7 +152,11 @@ def _xlsa17(place: Path) -> FeatureTable:
             out[rows] = split
         return out
 
+    proposed = column({"trainval_loc": "train", "test_seen_loc": "test_seen", "test_unseen_loc": "test"})
+    tuned = column({"val_loc": "valid"})
+    proposed[(proposed == "train") & np.isin(number, np.unique(number[tuned == "valid"]))] = "valid"
     schemes = {
+        "proposed": proposed,
         "final": column({"trainval_loc": "train", "test_seen_loc": "test_seen", "test_unseen_loc": "test"}),
         "tuning": column({"train_loc": "train", "val_loc": "valid", "test_unseen_loc": "test"}),
     }

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from torch import Tensor
 
-from handful.errors import BadInput, Mismatch
+from handful.errors import BadInput, Mismatch, nearest
 from handful.methods.contract import Method
 from handful.methods.zero_shot import tuning
 from handful.methods.zero_shot.data import Candidates, Given, State, Training, read
@@ -37,7 +37,11 @@ class ZeroShotMethod(Method):
         ``l2``, ``centred`` (less the mean training description, then ``l2``) or ``raw``.
     tune
         With a validation rule, choose the options of the method's grid by accuracy on its classes; never on test
-        classes. An option that was set away from its default is kept.
+        classes. What was chosen is said, and stands in the learner's method; all tries are in its ``tuning``.
+    kept
+        Options of the grid that are not tuned; by default those that were given, even if at their default value.
+    refit
+        After all choices, learn from the training and the validation classes together.
     calibration
         Subtracted from the scores of seen classes (calibrated stacking); plus or minus infinity leaves only unseen or
         only seen classes. ``validation`` chooses the bias of the largest harmonic mean on held-out training images and
@@ -50,6 +54,8 @@ class ZeroShotMethod(Method):
     features: Literal["l2", "standard", "raw"] = "l2"
     descriptions: Literal["l2", "centred", "raw"] = "l2"
     tune: bool = True
+    kept: tuple[str, ...] | None = None
+    refit: bool = True
     calibration: float | Literal["validation"] = 0.0
     seed: int = 0
 
@@ -57,6 +63,21 @@ class ZeroShotMethod(Method):
     trains: ClassVar[Literal["tasks", "batches", "no"]] = "batches"
     needs_graph: ClassVar[bool] = False
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
+
+    def __new__(cls, **given: Any) -> Self:
+        made = super().__new__(cls)
+        object.__setattr__(made, "_given", tuple(name for name in cls.grid if name in given))
+        return made
+
+    def __post_init__(self) -> None:
+        given = self.__dict__.pop("_given", ())
+        if self.kept is None:
+            object.__setattr__(self, "kept", given)
+        strange = [name for name in self.kept or () if name not in self.grid]
+        if strange:
+            raise BadInput(
+                f"{self.name}: {strange[0]} is not tuned, so it need not be kept; {nearest(strange[0], self.grid)}"
+            )
 
     def learn(self, data: Training) -> State:
         raise NotImplementedError
@@ -89,11 +110,19 @@ class ZeroShotMethod(Method):
         with compute.here():
             given = read(self, train, compute)
             unseen = tuning.check(self, train, valid) if valid is not None else None
-            tuned = unseen is not None and self.tune and bool(tuning.tried(self))
-            learner = tuning.choose(self, given, unseen, compute) if tuned and unseen else self.learner(given, compute)
+            learner: ZeroShotLearner | None = None
+            tries: list[dict[str, Any]] = []
+            if unseen is not None and self.tune and tuning.tried(self):
+                learner, tries = tuning.choose(self, given, unseen, compute)
+            method = learner.method if learner is not None else self
             if self.calibration == "validation" and unseen is not None:
-                chosen = tuning.bias(learner.method, given, train, unseen, compute)
-                learner.method = dataclasses.replace(learner.method, calibration=chosen)
+                chosen = tuning.bias(method, given, train, unseen, compute)
+                method = dataclasses.replace(method, calibration=chosen)
+            if unseen is not None and self.refit:
+                learner = method.learner(given.joined(read(self, unseen, compute)), compute)
+            elif learner is None:
+                learner = method.learner(given, compute)
+            learner.method, learner.tuning = method, tries
             return learner
 
     def learner(self, given: Given, compute: Compute) -> ZeroShotLearner:
@@ -120,4 +149,6 @@ class ZeroShotMethod(Method):
 
     def load(self, state: State, facts: dict[str, Any], compute: Compute, where: str) -> ZeroShotLearner:
         moved = {k: v.to(compute.device) for k, v in state.items()}
-        return ZeroShotLearner(self, tuple(facts["shape"]), moved, compute)
+        made = ZeroShotLearner(self, tuple(facts["shape"]), moved, compute)
+        made.tuning = facts.get("tuning", [])
+        return made

@@ -38,7 +38,7 @@ class CMT(ZeroShotMethod):
     """
 
     hidden: int = 128
-    epochs: int = 40
+    epochs: int = 200
     batch: int = 128
     rate: float = 1e-3
     weight_decay: float = 0.0
@@ -51,7 +51,7 @@ class CMT(ZeroShotMethod):
     sharpness: float = 10.0
 
     name: ClassVar[str] = "cmt"
-    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"hidden": (64, 256), "epochs": (10, 40)}
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"hidden": (64, 256), "epochs": (50, 200)}
 
     def learn(self, data: Training) -> State:
         first = start(data.x.shape[1], self.hidden, like=data.x, seed=self.seed, scale=1.0)

@@ -85,6 +85,25 @@ class Given:
         """The same classes with some of the images, and a memory of its own."""
         return replace(self, x=self.x[rows], y=self.y[rows], memo={})
 
+    def joined(self, more: Given) -> Given:
+        """Both sets of classes as one; they must be described by the same semantics."""
+        same = (self.graph is None) == (more.graph is None) and self.s.shape[1] == more.s.shape[1]
+        if self.graph is not None and more.graph is not None:
+            same = same and torch.equal(self.graph.nodes, more.graph.nodes)
+        if not same:
+            raise Mismatch("training and validation classes are described by different semantics; give both the same")
+        places = None
+        if self.places is not None and more.places is not None:
+            places = torch.cat([self.places, more.places])
+        return Given(
+            torch.cat([self.x, more.x]),
+            torch.cat([self.y, more.y + len(self.s)]),
+            torch.cat([self.s, more.s]),
+            places,
+            self.graph,
+            self.shape,
+        )
+
 
 def read(method: ZeroShotMethod, rule: ZeroShot, compute: Compute) -> Given:
     """Features and descriptions of the training classes, checked."""

@@ -35,13 +35,13 @@ class DeViSE(ZeroShotMethod):
     margin: float = 0.1
     scores: Literal["linear", "sigmoid"] = "linear"
     negatives: Literal["all", "first"] = "all"
-    epochs: int = 20
+    epochs: int = 100
     batch: int = 128
     rate: float = 1e-3
     weight_decay: float = 0.0
 
     name: ClassVar[str] = "devise"
-    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"margin": (0.1, 0.5), "epochs": (5, 20)}
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"margin": (0.1, 0.5), "epochs": (20, 100)}
 
     def learn(self, data: Training) -> State:
         m = start(data.x.shape[1], data.s.shape[1], like=data.x, seed=self.seed)

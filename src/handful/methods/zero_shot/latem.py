@@ -35,12 +35,12 @@ class LATEM(ZeroShotMethod):
     maps: int = 4
     margin: float = 1.0
     steps_by: Literal["batches", "samples"] = "batches"
-    epochs: int = 30
+    epochs: int = 100
     batch: int = 128
     rate: float = 1e-3
 
     name: ClassVar[str] = "latem"
-    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"maps": (2, 4, 8), "epochs": (10, 30)}
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"maps": (2, 4, 8), "epochs": (30, 100)}
 
     def learn(self, data: Training) -> State:
         w = start(self.maps, data.x.shape[1], data.s.shape[1], like=data.x, seed=self.seed)

@@ -27,6 +27,7 @@ class ZeroShotLearner(Learner):
     def __init__(self, method: ZeroShotMethod, shape: tuple[int, ...], tensors: State, compute: Compute):
         self.method: ZeroShotMethod = method
         self.shape, self.tensors, self.compute = shape, tensors, compute
+        self.tuning: list[dict[str, Any]] = []
         self._net: nn.Module | None = None
         self._last: tuple[Any, ZeroShotPredictor] | None = None
 
@@ -75,14 +76,16 @@ class ZeroShotLearner(Learner):
         return self._last[1]
 
     def facts(self) -> dict[str, Any]:
-        return {"shape": list(self.shape)}
+        return {"shape": list(self.shape), **({"tuning": self.tuning} if self.tuning else {})}
 
     def state(self) -> State:
         return self.tensors
 
     def to(self, compute: Compute) -> ZeroShotLearner:
         moved = {k: v.to(compute.device) for k, v in self.tensors.items()}
-        return ZeroShotLearner(self.method, self.shape, moved, compute)
+        made = ZeroShotLearner(self.method, self.shape, moved, compute)
+        made.tuning = self.tuning
+        return made
 
 
 class ZeroShotPredictor(Predictor):

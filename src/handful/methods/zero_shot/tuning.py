@@ -14,6 +14,7 @@ from handful.methods.zero_shot.data import Given
 from handful.methods.zero_shot.learner import ZeroShotLearner
 from handful.metrics.zero_shot import hits_at, stacking_of
 from handful.nets.compute import Compute
+from handful.progress import note
 from handful.tasks.episode import Query
 from handful.tasks.rule import Rule
 from handful.tasks.zero_shot import ZeroShot
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from handful.methods.zero_shot.base import ZeroShotMethod
 
 HELD = 5
+WIDER = 3
 BLOCK = 4096
 
 
@@ -36,24 +38,75 @@ def check(method: ZeroShotMethod, train: ZeroShot, valid: Rule) -> ZeroShot:
 
 
 def tried(method: ZeroShotMethod) -> dict[str, tuple[Any, ...]]:
-    """Options of the grid that are still at their defaults: one that was set is kept as it is."""
+    """Options of the grid that are tuned: neither kept nor away from their defaults."""
     defaults = {f.name: f.default for f in dataclasses.fields(method)}
-    return {k: v for k, v in method.grid.items() if getattr(method, k) == defaults[k]}
+    kept = method.kept or ()
+    return {k: v for k, v in method.grid.items() if k not in kept and getattr(method, k) == defaults[k]}
 
 
-def choose(method: ZeroShotMethod, given: Given, valid: ZeroShot, compute: Compute) -> ZeroShotLearner:
-    """The learner whose options are best on the validation classes; the first of equals."""
-    grid = tried(method)
-    best: tuple[float, ZeroShotLearner] | None = None
+def choose(
+    method: ZeroShotMethod, given: Given, valid: ZeroShot, compute: Compute
+) -> tuple[ZeroShotLearner, list[dict[str, Any]]]:
+    """The learner whose options are best on the validation classes (the first of equals), and all tries.
+
+    Where the best value of a real number is the first or last of its grid, the grid goes on in the same ratio, up to
+    ``WIDER`` times; a best value that still is at an edge is said.
+    """
+    grid = {k: list(v) for k, v in tried(method).items()}
+    found: dict[tuple[Any, ...], float] = {}
+    best: tuple[float, tuple[Any, ...], ZeroShotLearner] | None = None
+
+    def attempt(values: tuple[Any, ...]) -> None:
+        nonlocal best
+        options = dict(zip(grid, values, strict=True))
+        learner = dataclasses.replace(method, tune=False, **options).learner(given, compute)
+        found[values] = validate(learner, valid)
+        if best is None or found[values] > best[0]:
+            best = (found[values], values, learner)
+
     for values in itertools.product(*grid.values()):
-        learner = dataclasses.replace(method, tune=False, **dict(zip(grid, values, strict=True))).learner(
-            given, compute
-        )
-        accuracy = validate(learner, valid)
-        if best is None or accuracy > best[0]:
-            best = (accuracy, learner)
+        attempt(values)
     assert best is not None
-    return best[1]
+    for _ in range(WIDER):
+        beyond = [(i, _beyond(list(grid.values())[i], best[1][i])) for i in _edges(grid, found, best[1])]
+        wider = [(i, value) for i, value in beyond if value is not None]
+        if not wider:
+            break
+        place, value = wider[0]
+        values_of = grid[list(grid)[place]]
+        values_of.insert(0 if value < values_of[0] else len(values_of), value)
+        for values in itertools.product(*([value] if i == place else v for i, v in enumerate(grid.values()))):
+            attempt(values)
+    said = ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in zip(grid, best[1], strict=True))
+    note(f"{method.name}: {said} chosen on {valid.part.n_classes} validation classes (accuracy {best[0]:.3f})")
+    for i in _edges(grid, found, best[1]):
+        name, value = list(grid)[i], best[1][i]
+        end = "smallest" if value == grid[name][0] else "largest"
+        note(f"{method.name}: {name}={value:g} is the {end} that was tried; one beyond it may be better, set it")
+    return best[2], [
+        {"options": dict(zip(grid, values, strict=True)), "accuracy": score} for values, score in found.items()
+    ]
+
+
+def _edges(grid: dict[str, list[Any]], found: dict[tuple[Any, ...], float], best: tuple[Any, ...]) -> list[int]:
+    """Which options of the best try are numbers at an end of their grid, and better than the next inner value."""
+    out = []
+    for i, values in enumerate(grid.values()):
+        if len(values) < 2 or not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
+            continue
+        if best[i] in (values[0], values[-1]):
+            inner = values[1] if best[i] == values[0] else values[-2]
+            if found[best] > found[(*best[:i], inner, *best[i + 1 :])]:
+                out.append(i)
+    return out
+
+
+def _beyond(values: list[Any], end: Any) -> float | None:
+    """The real number that follows an end of the grid, in the ratio of the last two; whole numbers are costs: none."""
+    inner = values[1] if end == values[0] else values[-2]
+    if not isinstance(end, float) or not (end > 0 and inner > 0):
+        return None
+    return end * (end / inner)
 
 
 def validate(learner: ZeroShotLearner, rule: ZeroShot) -> float:

@@ -20,13 +20,14 @@ class ImSitu(Importer):
 
     ``train.json``, ``dev.json``, ``test.json`` (image -> verb and three annotators' frames), ``imsitu_space.json`` (verbs
     with the order of their roles, nouns with their glosses) and the images. A pair is (verb, object): the object fills the
-    verb's first role that is not the agent or the place, by the noun that most annotators gave (the first annotator's on a
+    verb's first role that is neither the doer nor the place, by the noun that most annotators gave (the first annotator's on a
     tie), named by its first gloss. The authors' splits are the scheme ``imsitu``.
 
     Parameters
     ----------
     skip
-        Roles that are never the object.
+        Roles that are never the object. Nor is the doer of the verbs without an agent role: one named after the verb
+        (teaching: teacher), else their first role.
     """
 
     skip: str = "agent,agents,place"
@@ -69,7 +70,9 @@ class ImSitu(Importer):
     def _object(facts: Any, space: Any, skipped: set[str], where: str) -> str:
         try:
             order = space["verbs"][facts["verb"]]["order"]
-            role = next((r for r in order if r not in skipped), None)
+            # A verb without an agent has a doer of another name: the teacher, the seller; else it is the first role.
+            doers = [r for r in order if r in skipped - {"place"} or _does(r, facts["verb"])] or order[:1]
+            role = next((r for r in order if r not in skipped and r not in doers), None)
             nouns = [frame[role] for frame in facts["frames"] if frame.get(role)] if role else []
             if not nouns:
                 return ""
@@ -82,3 +85,9 @@ class ImSitu(Importer):
             ) from error
         except (TypeError, AttributeError, IndexError) as error:
             raise BadInput(f"{where}: not as imSitu writes it ({error}); fetch the file again") from error
+
+
+def _does(role: str, verb: str) -> bool:
+    """Whether a role is named after the verb as its doer: teaching, teacher; selling, seller; skating, skater."""
+    stem = verb.removesuffix("ing")
+    return role in (f"{stem}er", f"{stem}or", f"{stem}r")
