@@ -237,6 +237,7 @@ def test_the_login_is_checked_before_an_upload_is_taken(make):
         line.close()
 
 
+@pytest.mark.slow
 def test_the_load_of_a_few_participants_ends_without_a_500(tmp_path):
     """The load test of benchmarks/, small and without a limit on the times."""
     import json

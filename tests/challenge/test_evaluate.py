@@ -348,7 +348,9 @@ def test_a_league_without_pretraining_sees_no_file_of_weights_anywhere(run, monk
             (site / name).mkdir(parents=True)
             (site / name / "__init__.py").write_text("")
         (site / "planted_weights/net.pth").write_bytes(bytes(2 << 20))
-        for place in (Path(folder), site, *site.iterdir()):
+        (site / "planted_code/tests/data").mkdir(parents=True)
+        (site / "planted_code/tests/data/arrays.npz").write_bytes(bytes(2 << 20))
+        for place in (Path(folder), site, *(path for path in site.rglob("*") if path.is_dir())):
             place.chmod(0o755)
         usual = walls.package_folders()
         monkeypatch.setattr(walls, "package_folders", lambda: (*usual, str(site)))
@@ -363,7 +365,8 @@ def test_a_league_without_pretraining_sees_no_file_of_weights_anywhere(run, monk
     assert found["planted_code"] == found["numpy"] == found["torch"] == "imported"
     assert found["planted_weights"] == ("imported" if pretrained else "ModuleNotFoundError")
     weights = json.loads(found["weights"])
-    assert any(path.endswith("planted_weights/net.pth") for path in weights) if pretrained else weights == []
+    planted = [path for path in weights if path.endswith("planted_weights/net.pth")]
+    assert planted if pretrained else weights == []
     own = {Path(root).parts[1] for root in walls.interpreter_roots()}
     usual_tops = {"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "sys", "proc", "dev", "tmp", "opt"}
     assert set(json.loads(found["tops"])) <= usual_tops | own | {"submission", "saved"}

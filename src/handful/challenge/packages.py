@@ -23,12 +23,11 @@ def _fold(name: str) -> str:
 
 @functools.cache
 def carriers() -> tuple[Path, ...]:
-    """What carries weights among all that submitted code could import: whole packages, or single files elsewhere."""
+    """What carries weights among all that submitted code could import: whole packages, or less where that is enough."""
     found: dict[Path, None] = {}
     for root in (*walls.interpreter_roots(), *(place for place in walls.system_folders() if "/python3" in place)):
         for place, folders, names in os.walk(root):
-            # A package's own tests hold arrays, not networks: scipy's would hide scipy.
-            folders[:] = [name for name in folders if name not in ("tests", "__pycache__")]
+            folders[:] = [name for name in folders if name != "__pycache__"]
             for name in names:
                 path = Path(place, name)
                 if path.suffix.lower() in WEIGHTS and path.is_file() and path.stat().st_size > _LARGE:
@@ -37,10 +36,14 @@ def carriers() -> tuple[Path, ...]:
 
 
 def _top(path: Path) -> Path:
-    """The package that a file belongs to: what lies right inside the folder of packages, or else the file itself."""
-    for parent in path.parents:
-        if parent.parent.name in _SITES:
-            return parent
+    """The package that a file belongs to: what lies right inside the folder of packages, or else the file itself.
+
+    Of a package whose tests alone hold such a file, as scipy's do, the tests: nothing imports them.
+    """
+    for package in path.parents:
+        if package.parent.name in _SITES:
+            tests = [parent for parent in path.parents if package in parent.parents and parent.name == "tests"]
+            return tests[-1] if tests else package
     return path
 
 
@@ -81,4 +84,4 @@ def hidden(pretrained: bool, listed: tuple[str, ...] = ()) -> tuple[Path, ...]:
             if _fold(each.metadata["Name"]) in wanted:
                 shown |= {site / file.parts[0] for file in each.files or () if file.parts[0] != ".."}
         out |= {entry for site in sites if site.name in _SITES for entry in site.iterdir() if entry not in shown}
-    return tuple(sorted(out))
+    return tuple(sorted(path for path in out if not any(parent in out for parent in path.parents)))
