@@ -1,4 +1,4 @@
-"""The command line: one file a verb, loaded when it is called.
+"""The command line: one file for each verb, loaded when it is called.
 
 Errors that a user can act on are one line on stderr and exit code 2; anything else is a bug and shows its traceback.
 """
@@ -101,7 +101,17 @@ def _root(
 ) -> None:
     """handful: how good is my method, and is my benchmark honest?
 
-    Example: handful eval nearest-centroid world --ways 5 --shots 1 --tasks 600
+    Examples:
+
+    handful eval r2d2 world --ways 5 --shots 5 --tasks 200 -s schedule.steps=50
+
+    handful fit photos/ --out model
+
+    handful predict model new.jpg
+
+    handful audit world --minutes 1 --out world.html
+
+    handful ls methods --setting few-shot
     """
     if version:
         from handful._version import __version__

@@ -151,7 +151,7 @@ def evaluate_(
         run = evaluate(
             learner,
             drawn,
-            tasks or getattr(drawn, "size", 600),
+            getattr(drawn, "size", 600) if tasks is None else tasks,
             seed,
             repeats=repeats,
             out=out,
