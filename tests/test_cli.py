@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from benches import small
-from handful.cli import MOVED, VERBS, app, main
+from handful.cli import MOVED, RENAMED, VERBS, app, main
 from handful.cli.options import OUTPUT, WORK
 
 COMMAND = [sys.executable, "-m", "handful"]
@@ -113,6 +113,14 @@ def test_a_verb_of_earlier_versions_names_the_one_of_today(capsys, old):
     path = list(itertools.takewhile(str.islower, (w if w[0].isalpha() else "-" for w in words)))
     code, shown, _ = call(capsys, *path, "--help")
     assert code == 0 and all(w in shown for w in words if w.startswith("--")), "what it names exists"
+
+
+@pytest.mark.parametrize(("verb", "option"), RENAMED)
+def test_an_option_of_earlier_versions_names_the_one_of_today(capsys, verb, option):
+    for given in ((option, "1"), (f"{option}=1",)):
+        code, out, err = call(capsys, verb, "world", *given)
+        assert (code, out) == (2, "") and f"use {RENAMED[verb, option]}" in err and err.count("\n") == 1
+    assert RENAMED[verb, option] in call(capsys, verb, "--help")[1]
 
 
 @pytest.mark.parametrize("arguments", [["ls"], ["ls", "methods", "--names"], ["ls", "rules"], ["--help"]])

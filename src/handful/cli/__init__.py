@@ -58,6 +58,9 @@ MOVED: dict[str, str] = {
     "zero-shot run": "eval METHOD COLLECTION --rule zero-shot",
 }
 
+# The same of options, by verb.
+RENAMED: dict[tuple[str, str], str] = {("audit", "--budget"): "--minutes", ("audit", "--tasks"): "--planned"}
+
 
 class Lazy(TyperGroup):
     """Loads a verb's module when the verb is used, so that `handful --help` imports nothing heavy."""
@@ -66,6 +69,9 @@ class Lazy(TyperGroup):
         for old in (" ".join(args[:2]), args[0]):
             if old in MOVED:
                 raise BadInput(f"`handful {old}` is no more; use `handful {MOVED[old]}`")
+        for word in args[1:]:
+            if new := RENAMED.get((args[0], word.partition("=")[0])):
+                raise BadInput(f"`handful {args[0]}` has no {word.partition('=')[0]} any more; use {new}")
         if (two := " ".join(args[:2])) in VERBS:
             return two, self.get_command(ctx, two), args[2:]
         return super().resolve_command(ctx, args)
