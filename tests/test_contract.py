@@ -173,6 +173,8 @@ def test_wrong_options_are_named_with_what_would_fit(make_it, words):
 def test_options_are_read_from_text_as_their_annotations_ask():
     assert registry.make("rules", "any-way", {"ways": "2-5", "shots": "3"}, small().test).ways == (2, 5)
     assert make("protonet", **{"schedule.augment": "crop+flip"}).schedule.augment == ("crop", "flip")
+    assert make("protonet", **{"schedule.augment": "resized-crop, flip"}).schedule.augment == ("resized-crop", "flip")
+    assert make("protonet", **{"schedule.milestones": "5,8"}).schedule.milestones == (5, 8)
     part = Schedule(steps=7, rate=0.5)
     assert make("protonet", schedule={"steps": 7, "rate": "0.5"}).schedule == dataclasses.replace(
         make("protonet").schedule, steps=part.steps, rate=part.rate

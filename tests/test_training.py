@@ -250,6 +250,37 @@ def test_augmentation_keeps_shape_and_repeats():
     assert all(torch.equal(f, i) or torch.equal(f, i.flip(1)) for f, i in zip(flipped, images, strict=True))
 
 
+def test_a_resized_crop_is_a_rectangle_of_the_image_at_its_size():
+    """On a picture of its own coordinates, what is seen says which rectangle it is; areas run from 8% to all."""
+    row, column = torch.meshgrid(torch.arange(64), torch.arange(64), indexing="ij")
+    picture = torch.stack([4 * column, 4 * row, torch.full_like(row, 77)], -1).to(torch.uint8)
+    seen = augment(picture.expand(400, 64, 64, 3), ("resized-crop",), torch.Generator().manual_seed(0)).double()
+    assert (seen[..., 2] == 77).all()
+    assert float((seen[..., 0] - seen[:, :1, :, 0]).abs().max()) <= 1, "columns stay upright"
+    wide = (seen[:, 0, 48, 0] - seen[:, 0, 15, 0]) / 4 / 33
+    high = (seen[:, 48, 0, 1] - seen[:, 15, 0, 1]) / 4 / 33
+    area, ratio = wide * high, wide / high
+    assert float(area.min()) > 0.06 and float(area.min()) < 0.12 and float(area.max()) > 0.9
+    assert float(ratio.min()) > 0.7 and float(ratio.max()) < 1.45 and float(ratio.std()) > 0.1
+    assert float(seen[..., 0].min()) == 0 and float(seen[..., 0].max()) == 252, "all of the picture is in reach"
+
+
+def test_the_rate_warms_up_and_falls_as_torchs_cosine_does():
+    s = Schedule(rate=0.4, steps=14, warm_up=4, cosine=True)
+    assert [s.rate_at(t) for t in range(4)] == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.4)
+    torchs = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 10)
+    for step in range(4, 14):
+        assert s.rate_at(step) == pytest.approx(torchs.get_last_lr()[0])
+        optimiser.step()
+        torchs.step()
+    told = make("protonet", schedule=s).options()["schedule"]
+    assert told["warm_up"] == 4 and told["cosine"] is True
+    assert not {"warm_up", "cosine"} & set(make("protonet").options()["schedule"]), "older results stay known"
+    with pytest.raises(BadInput, match="warm_up"):
+        Schedule(warm_up=-1)
+
+
 def test_the_rate_follows_the_schedule():
     s = Schedule(rate=1.0, halve_every=10)
     assert [s.rate_at(t) for t in (0, 9, 10, 25)] == [1.0, 1.0, 0.5, 0.25]

@@ -160,8 +160,13 @@ def small_world(folder: Path, made: dict[str, Path]) -> Iterator[None]:
         return open_packed(made[few.spec])
 
     real = registry.get
+
+    def get(kind: str, name: str) -> Any:
+        return opened if (kind, name) == ("collections", "world") else real(kind, name)
+
+    get.cache_clear = real.cache_clear  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "get", lambda *what: opened if what == ("collections", "world") else real(*what))
+        patch.setattr(registry, "get", get)
         patch.setattr("handful.data.world.world", lambda **knobs: drawn.world(**knobs) if knobs else opened())
         yield
     # A page may have put a plug-in on the path; its names end with it.

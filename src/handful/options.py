@@ -1,6 +1,6 @@
 """Options: what a thing is made with, checked against its annotations, from Python, a command line or a recipe alike.
 
-Text is read as what the annotation asks for (``"5"``, ``"2-20"``, ``"crop+flip"``, ``"true"``). A name that is not an option
+Text is read as what the annotation asks for (``"5"``, ``"2-20"``, ``"crop+flip"``, ``"crop,flip"``, ``"true"``). A name that is not an option
 and a value that cannot be one are refused in one sentence before anything is made.
 """
 
@@ -176,7 +176,7 @@ def _several(kind: type, inside: Sequence[Any], value: Any, beside: Mapping[str,
     if len(inside) == 2 and inside[1] is not Ellipsis and isinstance(value, str):
         value = value.split("-")
     elif isinstance(value, str):
-        value = [x for x in value.split("+") if x]
+        value = [x for x in (y.strip() for y in value.replace(",", "+").split("+")) if x]
     elif kind is tuple and not isinstance(value, Iterable):
         value = (value,)
     try:

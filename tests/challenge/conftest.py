@@ -175,7 +175,7 @@ def arena(tmp_path_factory, train, task) -> Iterator[Arena]:
 def run(tmp_path, train, hidden) -> Callable[..., Result]:
     """Run a submission given as text through the whole path."""
 
-    def go(text: str, files: dict[str, str] | None = None, **options) -> Result:
+    def go(text: str, files: dict[str, str] | None = None, train: Path = train, **options) -> Result:
         folder = tmp_path / "submission"
         folder.mkdir(exist_ok=True)
         (folder / "model.py").write_text(text)

@@ -19,7 +19,7 @@ from handful.challenge.evaluate import ArraySource, evaluate
 from handful.challenge.job import descendants, resident
 from handful.challenge.plan import Plan
 
-from .attacks import QUIET, SETUP, page
+from .attacks import FORGERIES, HOGS, QUIET, ROWS, SAVES, SETUP, STREAMS, page
 from .conftest import QUICK, SMALL, Arena, blobs, needs_walls, source
 
 pytestmark = needs_walls
@@ -59,31 +59,31 @@ def attack(secret, port, abstract, evaluator):
     def _(): return open(secret).read()
     @probe("home folders")
     def _(): return [p for p in ("/root/.bashrc", "/home", "/etc/shadow", "/etc/passwd", "/var", "/mnt") if os.path.exists(p)]
-    @probe("frames")
+    @probe("frames of the caller")
     def _():
         frame, names = sys._getframe(), []
         while frame:
             names += [n for n, v in frame.f_locals.items() if ("quer" in n or "answer" in n or "truth" in n) and hasattr(v, "__len__")]
             frame = frame.f_back
         return names
-    @probe("gc")
+    @probe("objects of the evaluator")
     def _(): return [type(o).__name__ for o in gc.get_objects() if type(o).__name__ in ("HiddenTask", "Plan", "Row", "ArraySource")]
     @probe("secret in memory")
     def _(): return [1 for o in gc.get_objects() if isinstance(o, dict) and ("secret" in o or "query_labels" in o) and o is not globals() and type(o.get("secret")) is bytes]
-    @probe("tcp")
+    @probe("TCP")
     def _(): return socket.create_connection(("127.0.0.1", port), 2)
-    @probe("udp")
+    @probe("UDP")
     def _(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", port))
-    @probe("raw and netlink")
+    @probe("netlink")
     def _(): return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
-    @probe("abstract socket")
+    @probe("abstract socket of the machine")
     def _():
         s = socket.socket(socket.AF_UNIX); s.connect("\\0" + abstract); return True
     @probe("other processes")
     def _(): return [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in (os.getpid(), 1)]
-    @probe("evaluator's proc")
+    @probe("the evaluator's /proc")
     def _(): return open(f"/proc/{evaluator}/environ").read() or os.path.exists(f"/proc/{evaluator}")
-    @probe("signal evaluator")
+    @probe("signals to the evaluator")
     def _(): os.kill(evaluator, 0); return evaluator not in (os.getpid(), 1)
     @probe("ptrace")
     def _(): return syscall(101, 16, os.getppid() or 1, 0, 0) or syscall(101, 0, 0, 0, 0)
@@ -99,27 +99,27 @@ def attack(secret, port, abstract, evaluator):
     def _(): return libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None) == 0
     @probe("remount")
     def _(): return libc.mount(b"none", b"/usr", None, 32 | 4096, None) == 0
-    @probe("bpf, keys, io_uring, perf")
+    @probe("BPF, keys, io_uring, perf")
     def _(): return [n for n in (321, 248, 250, 425, 298, 323, 319) if syscall(n, 0, 0, 0, 0, 0)]
     @probe("x32 calls")
     def _(): return syscall(0x40000000 + 272, 0x10000000)
     @probe("chroot")
     def _(): os.chroot("/tmp"); return True
-    @probe("become root")
+    @probe("becoming root")
     def _(): os.setuid(0); return True
     @probe("set-uid programs")
     def _(): return subprocess.run(["/bin/su", "-c", "id"], capture_output=True, timeout=5).stdout
-    @probe("write submission")
+    @probe("writing the submission")
     def _(): open(os.path.join(os.path.dirname(__file__), "x"), "w"); return True
-    @probe("write interpreter")
+    @probe("writing the interpreter")
     def _(): open(os.path.join(os.path.dirname(os.__file__), "x"), "w"); return True
-    @probe("write torch")
+    @probe("writing torch")
     def _(): open(os.path.join(os.path.dirname(torch.__file__), "x"), "w"); return True
-    @probe("write our code")
+    @probe("writing our code")
     def _(): open("/opt/handful/handful/challenge/protocol.py", "a"); return True
-    @probe("write root")
+    @probe("writing /")
     def _(): open("/x", "w"); return True
-    @probe("write saved")
+    @probe("writing saved files")
     def _(): open("/saved/x", "w"); return True
     @probe("device nodes")
     def _(): os.mknod("/tmp/disk", 0o60600, os.makedev(254, 0)); return True
@@ -136,7 +136,7 @@ def attack(secret, port, abstract, evaluator):
             try: names[fd] = os.readlink("/proc/self/fd/" + fd)
             except OSError: pass
         return [v for k, v in names.items() if not (v.startswith("pipe:") or v == "/dev/null" or v.startswith("/proc"))] or len(names) > 6
-    @probe("raise limits")
+    @probe("raising limits")
     def _():
         import resource
         resource.setrlimit(resource.RLIMIT_NPROC, (10**6, 10**6)); return True
@@ -144,8 +144,6 @@ def attack(secret, port, abstract, evaluator):
     def _(): open("/proc/sys/kernel/core_pattern", "w").write("|/tmp/x"); return True
     @probe("sysrq")
     def _(): open("/proc/sysrq-trigger", "w").write("h"); return True
-    @probe("training data")
-    def _(): return os.path.exists("/train") and os.listdir("/train") if not ALLOW_TRAIN else False
     for name, code in QUIET:
         probe(name)(lambda code=code: eval(code, globals()))
     print()
@@ -169,9 +167,7 @@ def probed(arena: Arena, tmp_path_factory):
     os.environ["HANDFUL_SECRET"] = "in the evaluator's environment"
     call = f"attack({str(secret)!r}, {tcp.getsockname()[1]}, {abstract!r}, {os.getpid()})"
     try:
-        text = source(
-            top="ALLOW_TRAIN = True\nONLY = None\n" + PROBE, fit=f"{call}\nreturn _old_fit(self, support_set)"
-        )
+        text = source(top="ONLY = None\n" + PROBE, fit=f"{call}\nreturn _old_fit(self, support_set)")
         result, failure = arena.attempt(text)
         yield result, failure, lines(result.test_log)
     finally:
@@ -183,30 +179,49 @@ def probed(arena: Arena, tmp_path_factory):
 def test_every_quiet_attack_is_contained(probed):
     _, failure, found = probed
     assert failure is None, failure
-    assert len(found) >= 38 + len(QUIET)
+    probed_rows = {attack for attack, _, test in ROWS if test == "test_every_quiet_attack_is_contained"}
+    assert set(found) == probed_rows, "the table's probes are those that ran"
     assert {name: value for name, value in found.items() if not value.startswith("contained")} == {}
 
 
 def test_the_table_of_attacks_is_up_to_date_and_long():
     written = (Path(__file__).resolve().parents[2] / "docs/settings/challenge-walls.md").read_text()
     assert written == page(), "make it anew: python -m tests.challenge.attacks > docs/settings/challenge-walls.md"
-    assert sum(line.startswith("| ") for line in written.splitlines()) - 1 >= 140
+    assert len({attack for attack, _, _ in ROWS}) == len(ROWS) >= 140
+
+
+def test_every_row_of_the_table_names_a_test_that_exists():
+    command = [os.sys.executable, "-m", "pytest", "--collect-only", "-q", "-o", "addopts=", "-p", "no:cacheprovider"]
+    here = Path(__file__).resolve()
+    files = [str(here), str(here.with_name("test_evaluate.py"))]
+    done = subprocess.run([*command, *files], capture_output=True, text=True, cwd=here.parents[2])
+    exist = {line.split("::", 1)[1] for line in done.stdout.splitlines() if "::" in line}
+    assert done.returncode == 0 and len(exist) > 100, done.stdout[-2000:]
+    assert [row for row in ROWS if row[2] not in exist] == []
 
 
 def test_the_probes_do_find_what_is_there_without_walls(run, tmp_path):
     """Positive control: the harmless ones of the same probes, run in trusted mode, see the machine."""
     secret = tmp_path / "labels.csv"
     secret.write_text("the truth")
-    names = ["labels on disk", "home folders", "tcp", "udp", "other processes", "evaluator's proc", "write submission"]
+    names = ["labels on disk", "home folders", "TCP", "UDP", "other processes", "the evaluator's /proc"]
+    names += ["writing the submission"]
     names += ["page cache: preadv2 with RWF_NOWAIT", "flock on a shared file", "record lock on a shared file"]
     names += ["inotify on shared folders", "uncounted memory: shared anonymous mapping", "larger send buffer"]
     names += ["uncounted memory: memfd_create", "other CPUs", "not first in line for the kernel's killer", "IPv6"]
     with socket.create_server(("127.0.0.1", 0)) as tcp:
         call = f"attack({str(secret)!r}, {tcp.getsockname()[1]}, 'none', {os.getpid()})"
-        top = f"ALLOW_TRAIN = True\nONLY = {names!r}\n{PROBE}"
+        top = f"ONLY = {names!r}\n{PROBE}"
         text = source(top=top, fit=f"{call}\nreturn _old_fit(self, support_set)")
         found = lines(run(text, trust=True, tasks_per_dataset=1).test_log)
     assert [name for name in names if not found[name].startswith("ESCAPED")] == []
+
+
+def test_training_data_are_not_there_in_meta_test(run):
+    look = "print('train=%s' % os.path.exists('/train'))"
+    result = run(source(meta_fit=look + "; return MyLearner()", fit=look + "; return _old_fit(self, support_set)"))
+    assert result.failure is None, result.failure
+    assert (lines(result.train_log)["train"], lines(result.test_log)["train"]) == ("True", "False")
 
 
 def test_a_submission_that_patches_the_evaluators_modules_scores_what_it_answers(arena):
@@ -406,35 +421,6 @@ def test_a_memory_bomb_in_many_processes_is_oom(arena):
     assert (failure.code, failure.phase) == ("OOM", "fit") and "together" in failure.message
 
 
-HOGS = {
-    "first thread ended": """
-        import ctypes, threading
-        for _ in range(8):
-            if os.fork() == 0:
-                def hold():
-                    x = np.ones(20 * 10**6); time.sleep(60)
-                threading.Thread(target=hold).start()
-                time.sleep(0.2)
-                ctypes.CDLL(None).syscall(60, 0)
-        time.sleep(60)
-        """,
-    "socket buffers": """
-        import socket
-        for _ in range(22):
-            if os.fork() == 0:
-                kept = []
-                while len(kept) < 50:
-                    kept.append(socket.socketpair()); kept[-1][0].setblocking(False); kept[-1][1].setblocking(False)
-                    for each in kept[-1]:
-                        try:
-                            while True: each.send(bytes(1 << 16))
-                        except BlockingIOError: pass
-                time.sleep(60)
-        time.sleep(60)
-        """,
-}
-
-
 @pytest.mark.parametrize("how", sorted(HOGS))
 def test_memory_that_a_count_of_first_threads_misses_is_oom(arena, how):
     _, failure = arena.attempt(source(fit=HOGS[how]), replace(QUICK, fit=60.0))
@@ -509,10 +495,11 @@ def test_a_file_larger_than_its_limit_ends_the_process_or_the_write(arena):
     assert failure.code in ("FIT_ERROR", "CRASH")
 
 
-@pytest.mark.parametrize("how", ["while True: pass", "time.sleep(1000)"])
+@pytest.mark.parametrize("how", ["while True: pass", "time.sleep(1000)"], ids=["busy", "asleep"])
 @pytest.mark.parametrize(
     ("where", "code"),
     [("top", "TIMEOUT_IMPORT"), ("load", "TIMEOUT_IMPORT"), ("fit", "TIMEOUT_FIT"), ("predict", "TIMEOUT_PREDICT")],
+    ids=["import", "load", "fit", "predict"],
 )
 def test_whatever_never_ends_is_ended(arena, where, how, code):
     limits = replace(
@@ -633,18 +620,6 @@ def test_output_below_the_limit_keeps_its_end(arena):
     assert failure is None and "the end" in result.test_log and len(result.test_log) < SMALL.tail_bytes + 100
 
 
-FORGERIES = {
-    "garbage from a thread": "import threading; threading.Thread(target=lambda: [os.write(4, os.urandom(4096)) for _ in range(50)], daemon=True).start(); time.sleep(0.3)",
-    "an answer before the question": "os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack() + sys.modules['_handful_protocol'].Frame(5, 0).pack() + bytes(400)); time.sleep(0.3)",
-    "two_reports": "os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack()); os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack()); time.sleep(0.3)",
-    "an unknown code": "os.write(4, b'hf01' + bytes([4, 200, 0, 0]) + bytes(2040)); time.sleep(0.3)",
-    "the platform's failure": "os.write(4, b'hf01' + bytes([4, 11, 0, 0]) + bytes(2040)); time.sleep(0.3)",
-    "an earlier stage again": "os.write(4, sys.modules['_handful_protocol'].Frame(1, 0).pack()); time.sleep(0.3)",
-    "half a report": "os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack()[:1000] + os.urandom(3000)); time.sleep(0.3)",
-    "a stage of training": "os.write(4, sys.modules['_handful_protocol'].Frame(2, 0).pack()); time.sleep(0.3)",
-}
-
-
 @pytest.mark.parametrize("how", sorted(FORGERIES))
 def test_forged_replies_are_protocol_errors(arena, how):
     _, failure = arena.attempt(source(fit=FORGERIES[how] + "\nreturn _old_fit(self, support_set)"))
@@ -667,7 +642,7 @@ def forge():
 """
 
 
-@pytest.mark.parametrize("where", ["top", "load", "fit", "predict"])
+@pytest.mark.parametrize("where", ["top", "load", "fit", "predict"], ids=["import", "load", "fit", "predict"])
 def test_a_submission_cannot_declare_the_platform_at_fault(arena, where):
     old = {"fit": "return _old_fit(self, support_set)", "predict": "return _old_predict(self, X)"}.get(where, "")
     if where == "top":
@@ -679,10 +654,10 @@ def test_a_submission_cannot_declare_the_platform_at_fault(arena, where):
     assert arena.attempt(source())[1] is None, "the sandbox still works"
 
 
-def test_training_cannot_declare_the_platform_at_fault(arena):
-    for where in ("meta_fit", "save"):
-        _, _, failure = arena.training(source(top=PLATFORM, **{where: "forge()"}))
-        assert failure.code == "PROTOCOL", failure
+@pytest.mark.parametrize("where", ["meta_fit", "save"])
+def test_training_cannot_declare_the_platform_at_fault(arena, where):
+    _, _, failure = arena.training(source(top=PLATFORM, **{where: "forge()"}))
+    assert failure.code == "PROTOCOL", failure
 
 
 def test_a_reply_with_more_than_was_asked_is_a_protocol_error(arena):
@@ -720,64 +695,18 @@ def test_a_pickle_in_save_stays_bytes(arena, tmp_path):
     assert not marker.exists() and b"touch" in (saved / "weights.pickle").read_bytes()
 
 
-SWAPPED = """
-# Looks like a file when it is listed, and is something else when it is opened.
-open(path + '/x', 'w').write('x')
-old = os.lstat
-def swap(name, *a, **k):
-    found = old(name, *a, **k)
-    if str(name).endswith('/x'):
-        os.remove(name); os.symlink('/proc/self/status', name)
-    return found
-os.lstat = swap
-"""
-
-
-@pytest.mark.parametrize(
-    "save",
-    [
-        "os.symlink('/etc/ld.so.cache', path + '/link')",
-        "os.symlink('/', path + '/dir')",
-        "os.mkfifo(path + '/fifo')",
-        "import socket; socket.socket(socket.AF_UNIX).bind(path + '/s')",
-        "[open(path + '/f%d' % i, 'w').close() for i in range(50)]",
-        "open(path + '/big', 'wb').write(b'x' * (3 << 20))",
-        "f = open(path + '/sparse', 'wb'); f.truncate(20 << 20)",
-        "open(path + '/\\x1b[31mred', 'w')",
-        "open(path + '/..hidden', 'w')",
-        "open(path + '/name\\n', 'w')",
-        "open(path + '/two\\nlines', 'w')",
-        "os.makedirs(path + '/folder\\n'); open(path + '/folder\\n/x', 'w')",
-        "open(path + '/x', 'w'); os.chmod(path + '/x', 0)",
-        "os.makedirs(path + '/d'); open(path + '/d/x', 'w'); os.chmod(path + '/d', 0)",
-        "open(os.fsencode(path) + b'/\\xff\\xfe', 'w')",
-        "os.makedirs(path + '/' + 'd' * 99 + '/' + 'e' * 99); open(path + '/' + 'd' * 99 + '/' + 'e' * 99 + '/' + 'f' * 99, 'w')",
-        SWAPPED,
-    ],
-)
-def test_what_save_may_not_leave(arena, save):
-    saved, _, failure = arena.training(source(save=save))
+@pytest.mark.parametrize("what", sorted(SAVES))
+def test_what_save_may_not_leave(arena, what):
+    saved, _, failure = arena.training(source(save=SAVES[what]))
     assert (failure.code, failure.phase) == ("SAVE_ERROR", "save") and not saved.exists()
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
-        "p.pack_block(1, name='../../evil')",
-        "p.pack_block(1, name='/tmp/evil')",
-        "p.pack_block(2, b'data without a file')",
-        "p.pack_block(1, name='a') + p.pack_block(1, name='a')",
-        "p.pack_block(1, name='a') + p.pack_block(1, name='a/b')",
-        "(p.pack_block(1, name='a') + p.pack_block(2, b'x' * 65536) * 40)",
-        "b''.join(p.pack_block(1, name='f%d' % i) for i in range(20))",
-        "b'rubbish' * 20000",
-    ],
-)
-def test_forged_streams_of_files_are_refused(arena, block):
+@pytest.mark.parametrize("what", sorted(STREAMS))
+def test_forged_streams_of_files_are_refused(arena, what):
     text = source(
         save=f"""
         p = sys.modules["_handful_protocol"]
-        p.write_all(4, p.Frame(3, 0).pack() + {block} + p.pack_block(3))
+        p.write_all(4, p.Frame(3, 0).pack() + {STREAMS[what]} + p.pack_block(3))
         time.sleep(1)
         """
     )
@@ -919,15 +848,22 @@ def memory(tmp_path_factory, train):
     return score
 
 
-@pytest.mark.parametrize("wall", ["/tmp", "/dev/shm", "network", "page cache"])
-def test_a_memorising_submission_gains_nothing_and_gains_much_without_the_one_wall(memory, wall):
-    alone, within = memory(""), memory(wall)
-    assert np.array_equal(alone, within), "equal tasks, equal answers: nothing was remembered"
+CHANNELS = ("/tmp", "/dev/shm", "network", "page cache")
+
+
+@pytest.mark.parametrize("wall", CHANNELS)
+def test_a_memorising_submission_gains_nothing(memory, wall):
+    assert np.array_equal(memory(""), memory(wall)), "equal tasks, equal answers: nothing was remembered"
+
+
+@pytest.mark.parametrize("wall", CHANNELS)
+def test_a_memorising_submission_gains_much_without_the_one_wall(memory, wall):
     if walls.detect() == "userns":
-        return  # Each task is a sandbox of its own: there is no single wall to take down.
-    free = memory(wall, (wall,))
-    spread = 2 * alone.std() / np.sqrt(len(alone))
-    assert free.mean() > alone.mean() + 3 * spread, (free.mean(), alone.mean(), spread)
+        pytest.skip(
+            "needs root: without it each task is a sandbox of its own, and there is no single wall to take down"
+        )
+    alone, free = memory(""), memory(wall, (wall,))
+    assert free.mean() > alone.mean() + 0.1, (free.mean(), alone.mean())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: everything runs without it")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from handful.challenge import packages, seeds, walls
-from handful.challenge.evaluate import ArraySource, disguise, interleave
+from handful.challenge.evaluate import ArraySource, disguise, interleave, write_training
 from handful.challenge.failures import Failure, clean_text, tell
 from handful.challenge.plan import Plan
 from handful.challenge.protocol import BadFrame, Frame, Kind, Stage, Status, check_answer
@@ -406,12 +406,23 @@ def test_limits_of_the_sandbox_leave_room_for_a_real_network(run):
     assert result.score > 0.5 and result.peak_bytes < SMALL.memory_bytes
 
 
+@pytest.fixture(params=["022", "077"])
+def umask(request):
+    """Files that the evaluator makes are readable for others, or not."""
+    before = os.umask(int(request.param, 8))
+    yield request.param
+    os.umask(before)
+
+
 @needs_walls
-def test_packages_that_lie_below_tmp_stay_in_sight_and_cannot_be_written(run, monkeypatch):
+def test_packages_that_lie_below_tmp_stay_in_sight_and_cannot_be_written(run, monkeypatch, umask, sets, tmp_path):
     """A checkout in /tmp has its interpreter there, which a job's own /tmp must not cover."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        # The interpreter's packages were installed for all to read, whatever the umask is now.
         Path(folder, "packages").mkdir()
+        Path(folder, "packages").chmod(0o755)
         Path(folder, "packages", "rare_package.py").write_text("VALUE = 41\n")
+        Path(folder, "packages", "rare_package.py").chmod(0o644)
         Path(folder, "beside").write_text("not shown")
         Path(folder).chmod(0o755)
         usual = walls.package_folders()
@@ -428,8 +439,15 @@ def test_packages_that_lie_below_tmp_stay_in_sight_and_cannot_be_written(run, mo
         open("/tmp/own", "w").write("x")
         return _old_fit(self, support_set)
         """
-        result = run(source(fit=fit), tasks_per_dataset=1)
-        assert result.failure is None, result.failure.log
+        save = """
+        os.makedirs(path + "/deep/er")
+        open(path + "/deep/er/weights.bin", "w").write("kept")
+        """
+        load = 'print("loaded", open(path + "/deep/er/weights.bin").read())'
+        train = write_training(sets, tmp_path / "made-under-umask")
+        result = run(source(fit=fit, save=save, load=load), train=train, tasks_per_dataset=1)
+        assert result.failure is None, result.failure
+        assert "loaded kept" in result.test_log
         assert "value 42" in result.test_log and "beside False" in result.test_log
         assert "refused" in result.test_log and "written" not in result.test_log
         assert os.listdir(f"{folder}/packages") == ["rare_package.py"]

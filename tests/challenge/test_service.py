@@ -6,6 +6,7 @@ import datetime as dt
 import io
 import json
 import re
+import shutil
 import zipfile
 
 import numpy as np
@@ -16,7 +17,7 @@ from .conftest import source
 
 pytest.importorskip("fastapi", reason="needs handful[serve]")
 from fastapi.testclient import TestClient
-from sqlalchemy import select
+from sqlalchemy import event, select
 
 from handful.challenge import accounts, queue, rules, scores, seeds
 from handful.challenge.db import Attempt, Database, Login, Phase, Submission, Token, User, now
@@ -384,6 +385,37 @@ def test_hidden_data_sets_are_numbered_until_the_challenge_ends(site):
     assert all(name.encode() in text for name in secret), "named when the challenge has ended"
     columns = site.client().get("/leaderboard.csv?phase=final&league=free-style").text.splitlines()[0]
     assert columns.endswith("aardvark-cells,zebras-in-fog")
+
+
+def test_results_that_an_older_version_stored_are_shown_to_organisers(site):
+    boss, ann = site.organiser(), site.participant("ann")
+    site.advance(boss)
+    enter(site, ann, 0.0, datasets={"zebras-in-fog": 0.9, "aardvark-cells": 0.8})
+    folder = site.state / "results" / "1"
+    shutil.move(folder / "named", site.state / "old")
+    shutil.rmtree(folder)
+    shutil.move(site.state / "old", folder)
+    assert b"zebras-in-fog" in boss.get("/submissions/1/scores.json").content
+    assert boss.get("/submissions/1/results").status_code == 200
+
+
+def test_the_home_page_asks_the_database_as_often_for_many_teams_as_for_one(site):
+    boss = site.organiser()
+    site.advance(boss)
+    asked: list[str] = []
+    event.listen(site.database.engine, "before_cursor_execute", lambda *a: asked.append(a[2]))
+
+    def statements() -> int:
+        asked.clear()
+        assert site.client().get("/").status_code == 200
+        assert not [each for each in asked if "full_log" in each], "logs are long, and no leaderboard shows one"
+        return len(asked)
+
+    enter(site, site.participant("ann"), 0.5)
+    alone = statements()
+    for name in ("bob", "eve", "joe"):
+        enter(site, site.participant(name), 0.5)
+    assert statements() == alone
 
 
 def test_logging_out_ends_the_session(site):

@@ -219,6 +219,21 @@ def test_cge_does_not_know_which_pairs_exist():
     assert Graph.of(b, first, second).nodes.shape[1] == 3 + 3 + 9
 
 
+def test_cge_scores_an_image_by_its_product_with_pair_embeddings_of_unit_length():
+    """The public graph network, written out for one task in numpy: two layers, then F.normalize."""
+    b = tasks(((3, 3),))
+    method = CGE(hidden=5, dim=4)
+    graph = Graph.of(b, torch.randn(1, 3, b.s.shape[-1]), torch.randn(1, 3, b.s.shape[-1]))
+    p = method.start(b, graph)
+    a, h = graph.adjacency[0].numpy(), graph.nodes[0].numpy()
+    for name in ("g1", "g2"):
+        h = a @ (h @ p[f"{name}.w"][0].numpy()) + p[f"{name}.b"][0].numpy()
+        h = np.maximum(h, 0) if name == "g1" else h
+    h = h[6:] / np.linalg.norm(h[6:], axis=1, keepdims=True)
+    image = b.q[0].numpy() @ p["image.w"][0].numpy() + p["image.b"][0].numpy()
+    np.testing.assert_allclose(method.scores(p, b, graph)[0, :, :9], image @ h.T, rtol=1e-4, atol=1e-5)
+
+
 # SymNet
 
 

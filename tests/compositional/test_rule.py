@@ -6,9 +6,11 @@ import gzip
 from collections import Counter
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import stats
 
+from handful.cli import main
 from handful.data.collection import Collection
 from handful.errors import BadInput, Infeasible
 from handful.tasks.pairs import Pairs, references
@@ -259,3 +261,35 @@ def test_batches_carry_both_primitives(part):
     table = part.collection.table
     assert [rule.grid.names[0][i] for i in labels[:, 0]] == table["tone"][rows].to_list()
     assert [rule.grid.names[1][i] for i in labels[:, 1]] == table["thing"][rows].to_list()
+
+
+def test_both_published_ways_to_divide_pairs_into_seen_and_unseen():
+    """A full grid of 3 x 3: six candidates, so 1 to 5 of them are seen, by coins (binomial) or evenly (authors' sampler)."""
+    part = grid(full(3, 3), each=12, size=2).test
+    n = 4000
+    for division, chance in (
+        ("coins", stats.binom.pmf(np.arange(5), 4, 0.5)),
+        ("uniform", np.full(5, 1 / 5)),
+    ):
+        episodes = Pairs(part, primitives=3, division=division).draw_block(0, 0, n)
+        extra = np.asarray([e.side["seen_pairs"] for e in episodes]) - 3
+        assert {e.side["seen_pairs"] + e.side["unseen_pairs"] for e in episodes} == {9}
+        counts = np.bincount(extra, minlength=6)
+        assert counts[0] == 0 and len(counts) == 6
+        assert stats.chisquare(counts[1:], n * chance).pvalue > 1e-4, division
+        if division == "uniform":  # whatever their number, every cell is as often unseen as any other
+            unseen = np.mean([~e.seen for e in episodes], axis=0)
+            np.testing.assert_allclose(unseen, 3 / 9, atol=5 * np.sqrt(2 / 9 / n))
+    with pytest.raises(BadInput, match="division"):
+        Pairs(part, division="even")
+
+
+@pytest.mark.parametrize(("asked", "each"), [((), 5), (("--queries", "3"), 3)])
+def test_the_command_line_leaves_the_number_of_queries_to_the_rule(asked, each, tmp_path, capsys):
+    grid(full(4, 4), each=24, size=8).save(tmp_path / "p")
+    with pytest.raises(SystemExit) as ended:
+        main(["eval", "pair-protonet", str(tmp_path / "p"), "--rule", "pairs", "--rule-set", "primitives=3", *asked,
+              "--tasks", "4", "--untrained", "-s", "net=pixels", "--out", str(tmp_path / "run")])  # fmt: skip
+    assert ended.value.code in (0, None), capsys.readouterr().err
+    frame = pl.read_parquet(tmp_path / "run" / "tasks.parquet")
+    assert set(frame["queries"] / 9) == {each}

@@ -117,27 +117,6 @@ def test_frn_reconstructs_as_written_with_either_system(side, channels):
             np.testing.assert_allclose(cut(logits, given, i)[:, c], expected, atol=2e-5)
 
 
-def test_linear_and_cosine_are_plain_gradient_descent():
-    given, b = tasks()
-    for name, scale in (("linear", None), ("cosine", 10.0)):
-        method = make(name, net="pixels", steps=7, rate=0.05, weight_decay=0.01)
-        logits = method.head(None, b)
-        for i, (s, y, q) in enumerate(given):
-            n = y.max() + 1
-            w = (0.01 * torch.randn(n, 12, generator=torch.Generator().manual_seed(10 + i))).requires_grad_()
-            c = torch.zeros(n, requires_grad=True)
-            optimiser = torch.optim.SGD([w, c], 0.05, momentum=0.9, dampening=0.9, weight_decay=0.01)
-
-            def score(x, w=w, c=c, scale=scale):
-                return x @ w.T + c if scale is None else scale * F.normalize(x, dim=-1) @ F.normalize(w, dim=-1).T
-
-            for _ in range(7):
-                optimiser.zero_grad()
-                F.cross_entropy(score(s), torch.tensor(y)).backward()
-                optimiser.step()
-            np.testing.assert_allclose(cut(logits, given, i), score(q).detach().numpy(), atol=1e-4)
-
-
 def test_negative_margin_by_hand():
     cosines = torch.tensor([[0.5, 0.1]])
     expected = -np.log(np.exp(2 * 0.8) / (np.exp(2 * 0.8) + np.exp(2 * 0.1)))

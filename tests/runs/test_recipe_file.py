@@ -79,6 +79,12 @@ def test_layers_lie_over_the_file_in_order(file):
     assert [m.name for m in read_recipe(file, variants=["words"]).method] == ["nearest-centroid"]
 
 
+def test_a_scale_lies_over_what_the_file_says_of_one_kind_of_method(file, tmp_path):
+    text = FILE.replace('options = { net = "resnet12" }', 'options = { net = "resnet12", schedule = { rate = 0.25 } }')
+    (tmp_path / "r.toml").write_text(text)
+    assert read_recipe(file, "paper").method[0].options["schedule"] == {"steps": 100, "rate": 0.25}
+
+
 def test_like_takes_layers_and_options_but_no_reported_number(file):
     def find(name):
         return read_facts(file)

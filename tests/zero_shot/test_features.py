@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import struct
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -119,3 +122,95 @@ def test_wrong_files_are_named(tmp_path: Path) -> None:
         read_features(tmp_path / "d.npz")
     with pytest.raises(Missing, match=r"res101.mat does not exist"):
         read_features(tmp_path)
+
+
+def nested_cells(depth: int) -> bytes:
+    """A .mat file with a variable of cells within cells: scipy's reader recurses until the interpreter crashes."""
+    fixed = struct.pack("<IIII", 6, 8, 1, 0) + struct.pack("<IIii", 5, 8, 1, 1)
+    inner, out = 0, []
+    for level in range(depth):
+        name = b"features" if level == depth - 1 else b""
+        part = fixed + struct.pack("<II", 1, len(name)) + name
+        inner += len(part)
+        out.append(struct.pack("<II", 14, inner) + part)
+        inner += 8
+    return b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<HH", 0x0100, 0x4D49) + b"".join(reversed(out))
+
+
+def test_a_mat_file_that_crashes_the_reader_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    xlsa17(tmp_path)
+    (tmp_path / "res101.mat").write_bytes(nested_cells(200_000))
+    with pytest.raises(BadInput, match=r"res101\.mat cannot be read \(reading it crashed"):
+        read_features(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"rubbish" * 100, b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM" + b"\xff" * 64]
+)
+def test_a_mat_file_that_is_none_is_refused_in_a_sentence(tmp_path: Path, data: bytes) -> None:
+    xlsa17(tmp_path)
+    (tmp_path / "res101.mat").write_bytes(data)
+    with pytest.raises(BadInput, match=r"res101\.mat (cannot be read|has no array)"):
+        read_features(tmp_path)
+
+
+def test_a_mat_file_that_claims_terabytes_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    xlsa17(tmp_path)
+    name = struct.pack("<II", 1, 8) + b"features"
+    dims = struct.pack("<IIii", 5, 8, 2**30, 2**11)
+    body = struct.pack("<IIII", 6, 8, 6, 0) + dims + name + struct.pack("<II", 9, 64) + bytes(64)
+    head = b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<HH", 0x0100, 0x4D49)
+    (tmp_path / "res101.mat").write_bytes(head + struct.pack("<II", 14, len(body)) + body)
+    with pytest.raises(BadInput, match=r"res101\.mat cannot be read"):
+        read_features(tmp_path)
+
+
+def test_a_npz_file_that_claims_terabytes_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    for shape, word in (((2**30, 2**12), "more memory than this machine has"), ((10**6, 3), "the file is damaged")):
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
+            for key, claimed in (("features", shape), ("labels", (8,))):
+                out = io.BytesIO()
+                header = {"descr": "<f4", "fortran_order": False, "shape": claimed}
+                np.lib.format.write_array_header_1_0(out, header)
+                file.writestr(f"{key}.npy", out.getvalue() + bytes(32))
+        with pytest.raises(BadInput, match=word):
+            read_features(tmp_path / "a.npz")
+
+
+def test_hdf5_that_claims_terabytes_or_leads_elsewhere_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="needs handful[features]")
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["features"] = X
+    (tmp_path / "secret.bin").write_bytes(X.tobytes())
+
+    def claim(file) -> None:
+        file.create_dataset("features", (2**30, 2**12), "f4", chunks=(1024, 1024))
+
+    def link(file) -> None:
+        file["features"] = h5py.ExternalLink(str(tmp_path / "secret.h5"), "/features")
+
+    def soft(file) -> None:
+        file["outside"] = h5py.ExternalLink(str(tmp_path / "secret.h5"), "/features")
+        file["features"] = h5py.SoftLink("/outside")
+
+    def storage(file) -> None:
+        file.create_dataset("features", X.shape, "f4", external=[(str(tmp_path / "secret.bin"), 0, X.nbytes)])
+
+    def virtual(file) -> None:
+        layout = h5py.VirtualLayout(X.shape, "f4")
+        layout[:] = h5py.VirtualSource(str(tmp_path / "secret.h5"), "features", X.shape)
+        file.create_virtual_dataset("features", layout)
+
+    found = {
+        claim: "more memory than",
+        link: "is a link",
+        soft: "is a link",
+        storage: "other files",
+        virtual: "other files",
+    }
+    for make, word in found.items():
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            make(file)
+            file["labels"] = [y.encode() for y in Y]
+        with pytest.raises(BadInput, match=word):
+            read_features(tmp_path / "a.h5")

@@ -58,7 +58,7 @@ def learn(layer: nn.Module, s, y, *, passes: int, rate: float, decay: float, siz
             optimiser.step()
 
 
-@pytest.mark.parametrize("name", ["baseline", "baseline++", "neg-cosine"])
+@pytest.mark.parametrize("name", ["baseline", "linear", "baseline++", "cosine", "neg-cosine"])
 def test_a_task_is_learned_as_torchs_own_layers_learn_it(name):
     """Two tasks of unequal size in one batch, each against torch's SGD on a layer with the same start and order."""
     tasks = [random_task(0, (6,), ways=3, shots=3), random_task(1, (6,), ways=2, shots=1)]
@@ -70,11 +70,11 @@ def test_a_task_is_learned_as_torchs_own_layers_learn_it(name):
         n = int(y.max()) + 1
         layer = public(name, 6, n)
         with torch.no_grad():
-            if name == "baseline++":
+            if name in ("baseline++", "cosine"):
                 layer.layer.weight = weights[i, :n]
             else:
                 layer.weight.copy_(weights[i, :n])
-            if name == "baseline":
+            if name in ("baseline", "linear"):
                 layer.bias.copy_(biases[i, :n])
         learn(layer, s, y, passes=4, rate=0.2, decay=0.01, size=4, orders=torch.Generator().manual_seed(seed ^ 0x5EED))
         torch.testing.assert_close(got[i, :, :n], layer(q).detach(), atol=1e-4, rtol=1e-4)

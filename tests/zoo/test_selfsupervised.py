@@ -93,12 +93,38 @@ def test_jigsaw_orders_are_far_apart_and_start_with_the_image_itself():
 
 
 def test_puzzles_hold_the_cells_in_the_order_they_name():
-    cells = torch.arange(9.0).view(3, 3).repeat_interleave(12, 0).repeat_interleave(12, 1)
-    pieces, labels = puzzles(cells.expand(20, 1, 36, 36), torch.Generator().manual_seed(0))
+    """Brightness rises in a direction of its own in each cell; which one it is survives what makes patches alike."""
+    row, column = torch.meshgrid(torch.arange(36.0), torch.arange(36.0), indexing="ij")
+    angle = 2 * torch.pi / 9 * (row // 12 * 3 + column // 12)
+    picture = (angle.cos() * (column % 12) + angle.sin() * (row % 12)).expand(20, 1, 36, 36)
+    pieces, labels = puzzles(picture, torch.Generator().manual_seed(0))
     assert pieces.shape == (20, 9, 1, 16, 16)
-    want = torch.tensor(orders())[labels].float()
-    torch.testing.assert_close(pieces.mean((2, 3, 4)), want, atol=1e-4, rtol=0)
-    assert pieces.var((2, 3, 4)).max() < 1e-6
+    across, down = (pieces.diff(dim=d).mean((2, 3, 4)) for d in (4, 3))
+    found = (torch.atan2(down, across) / (2 * torch.pi / 9)).round() % 9
+    torch.testing.assert_close(found, torch.tensor(orders())[labels].float())
+
+
+def test_brightness_and_colour_of_the_patches_do_not_give_their_order_away():
+    """Ground is dark and green, sky bright and blue: least squares from means and deviations would find most orders."""
+    g = torch.Generator().manual_seed(0)
+    height = torch.linspace(1, 0, 36).view(1, 1, 36, 1)
+    width = torch.linspace(0, 1, 36).view(1, 1, 1, 36)
+    tint = torch.tensor([0.2, -0.6, 0.9]).view(1, 3, 1, 1)
+    x = 0.5 + height * tint + width * tint.flip(1) + 0.1 * torch.randn(3000, 3, 36, 36, generator=g)
+    pieces, labels = puzzles(x, g)
+    spread, mean = torch.std_mean(pieces, (3, 4))
+    told = torch.cat([mean.flatten(1), spread.flatten(1), torch.ones(3000, 1)], 1).double()
+    learn, ask = slice(0, 2400), slice(2400, 3000)
+    weights = torch.linalg.lstsq(told[learn], F.one_hot(labels[learn], 35).double(), driver="gelsd").solution
+    right = ((told[ask] @ weights).argmax(1) == labels[ask]).double().mean()
+    assert float(right) < 0.1, "chance is 0.03"
+
+
+def test_three_puzzles_of_ten_are_grey():
+    x = torch.rand(1000, 3, 24, 24, generator=torch.Generator().manual_seed(0))
+    pieces, _ = puzzles(x, torch.Generator().manual_seed(1))
+    grey = (pieces[:, :, 0] - pieces[:, :, 2]).abs().amax((1, 2, 3)) < 1e-4
+    assert 240 < int(grey.sum()) < 360
 
 
 def test_ssfsl_without_weight_is_protonet():

@@ -49,10 +49,13 @@ if not TYPE_CHECKING:
     seccomp = _sibling("seccomp")
 
 
-def tidy_descriptors(incoming: int, outgoing: int, log: int, shut: int) -> tuple[int, int, int]:
-    """Leave nothing to read, the log twice, the two pipes of this job, and ``shut``, which goes before the import."""
+def tidy_descriptors(fds: list[int], shut: int) -> tuple[int, int, int]:
+    """Leave nothing to read, the log twice, the two pipes of this job, and ``shut``, which goes before the import.
+
+    ``fds`` are the job's way in, its way out, and its log.
+    """
     nothing = os.open(os.devnull, os.O_RDONLY)
-    high = [os.dup2(fd, 200 + i, inheritable=False) for i, fd in enumerate((incoming, outgoing, log, nothing, shut))]
+    high = [os.dup2(fd, 200 + i, inheritable=False) for i, fd in enumerate((*fds, nothing, shut))]
     os.dup2(high[3], 0)
     os.dup2(high[2], 1)
     os.dup2(high[2], 2)
@@ -276,7 +279,7 @@ def child(job: dict[str, Any], control: socket.socket, fds: list[int], shut: int
     code = 70
     try:
         control.close()
-        incoming, outgoing, shut = tidy_descriptors(*fds, shut)
+        incoming, outgoing, shut = tidy_descriptors(fds, shut)
         try:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             os.setsid()
@@ -392,7 +395,7 @@ def run_here(job: dict[str, Any], control: socket.socket, fds: list[int]) -> Non
     """The one job of a sandbox without root, in this very process; never returns."""
     code = 70
     try:
-        incoming, outgoing, fd = tidy_descriptors(*fds, control.detach())
+        incoming, outgoing, fd = tidy_descriptors(fds, control.detach())
         control = socket.socket(fileno=fd)
         try:
             confine.set_limits(job["limits"])

@@ -61,8 +61,15 @@ def meta_train(submission: Path, train: Path, saved: Path, plan: Plan, clock: Cl
     """Meta-train in a sandbox with the training data alone and bring out what was saved, as bytes."""
     mounts = {"/submission": submission.resolve(), "/train": train.resolve()}
     begin = time.monotonic()
-    options = {"copied": ("/submission",), "hidden": plan.hidden, "without": plan.without}
-    with Session(plan.isolation(), mounts, plan.limits, plan.threads, **options) as session:
+    with Session(
+        plan.isolation(),
+        mounts,
+        plan.limits,
+        plan.threads,
+        copied=("/submission",),
+        hidden=plan.hidden,
+        without=plan.without,
+    ) as session:
         paths = {"submission": session.place("/submission"), "train": session.place("/train")}
         run_training(session, paths, saved, plan, clock, result)
     result.seconds["train"] = time.monotonic() - begin
@@ -169,8 +176,17 @@ def meta_test(
     begin = time.monotonic()
     # A library learner's own modules are ours: they can be imported before any submitted code.
     preload = PRELOAD + plan.warm + (("handful.challenge.bridge",) if (submission / "method.json").is_file() else ())
-    options = {"copied": ("/submission", "/saved"), "hidden": plan.hidden, "without": plan.without}
-    with Session(plan.isolation(), mounts, plan.limits, plan.threads, preload, plan.together, **options) as session:
+    with Session(
+        plan.isolation(),
+        mounts,
+        plan.limits,
+        plan.threads,
+        preload,
+        plan.together,
+        copied=("/submission", "/saved"),
+        hidden=plan.hidden,
+        without=plan.without,
+    ) as session:
         paths = {"submission": session.place("/submission"), "saved": session.place("/saved")}
         for number, (dataset, i) in enumerate(order):
             drawn = source.draw(dataset, plan.seed("tasks", dataset), i)

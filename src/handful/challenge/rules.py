@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer, selectinload
 
 from handful.challenge import seeds
 from handful.challenge.db import Phase, Submission, User, now
@@ -165,12 +165,15 @@ def submit(
 
 
 def last_valid(session: Session, phase: str) -> dict[tuple[int, str], Submission]:
-    """Each participant's last scored submission in each open league."""
-    query = select(Submission).where(Submission.phase == phase, Submission.status == "scored")
-    last: dict[tuple[int, str], Submission] = {}
-    for row in session.scalars(query.order_by(Submission.created, Submission.id)):
-        last[row.user_id, row.league] = row
-    return last
+    """Each participant's last scored submission in each open league, without its log."""
+    query = select(Submission.user_id, Submission.league, Submission.id)
+    query = query.where(Submission.phase == phase, Submission.status == "scored")
+    numbers = {
+        (user, league): n for user, league, n in session.execute(query.order_by(Submission.created, Submission.id))
+    }
+    chosen = select(Submission).where(Submission.id.in_(numbers.values())).options(defer(Submission.full_log))
+    rows = {row.id: row for row in session.scalars(chosen)}
+    return {key: rows[n] for key, n in numbers.items()}
 
 
 def promote(session: Session, challenge: Challenge) -> list[Submission]:
@@ -215,32 +218,46 @@ class Line:
     fact_sheet: bool
 
 
-def leaderboard(session: Session, challenge: Challenge, phase: str, league: str) -> list[Line]:
+@dataclass(frozen=True)
+class Entries:
+    """What the leaderboards of a phase are made from: the last entries, their teams, and the feedback scores before them."""
+
+    last: dict[tuple[int, str], Submission]
+    users: dict[int, User]
+    before: dict[int, float | None]
+
+
+def entries_of(session: Session, phase: str) -> Entries:
+    """Read a phase's entries once, for as many leagues as are asked for."""
+    last = last_valid(session, phase)
+    teams = select(User).where(User.id.in_({user for user, _ in last})).options(selectinload(User.members))
+    users = session.scalars(teams)
+    before = {row.id: row.score for row in last_valid(session, "feedback").values()} if phase == "final" else {}
+    return Entries(last, {user.id: user for user in users}, before)
+
+
+def leaderboard(
+    session: Session, challenge: Challenge, phase: str, league: str, found: Entries | None = None
+) -> list[Line]:
     """Scored entries of a league, best first; the earlier submission wins a tie; conflicts are listed without rank."""
     spec = challenge.league(league)
-    feedback = {row.id: row for row in last_valid(session, "feedback").values()}
-    entries: list[tuple[Submission, User]] = []
+    found = found or entries_of(session, phase)
     best: dict[int, Submission] = {}
-    for (user_id, own_league), row in sorted(last_valid(session, phase).items()):
-        user = session.get(User, user_id)
-        assert user is not None
+    for (user_id, own_league), row in sorted(found.last.items(), key=lambda item: item[0]):
         if spec.members:
-            if not user.qualifies(league):
+            if not found.users[user_id].qualifies(league):
                 continue
         elif own_league != league:
             continue
         if phase == "final":
-            origin = feedback.get(row.promoted_from or 0)
-            if origin is None or origin.score is None or origin.score <= spec.baseline:
+            origin = found.before.get(row.promoted_from or 0)
+            if origin is None or origin <= spec.baseline:
                 continue
         # A team that is in two open leagues stands in a league of participants once, with its better score.
         if user_id in best and (best[user_id].score or 0) >= (row.score or 0):
             continue
         best[user_id] = row
-    for user_id, row in best.items():
-        user = session.get(User, user_id)
-        assert user is not None
-        entries.append((row, user))
+    entries = [(row, found.users[user_id]) for user_id, row in best.items()]
     ranked = [(row, user) for row, user in entries if not user.conflicted]
     ranks: dict[str, float] = {}
     if challenge.ranking == "ranks":

@@ -168,6 +168,9 @@ def rule_of(
 
     part = choose_part(collection, split, scheme)
     ranged = "-" in str(ways) or "-" in str(shots)
+    # A rule that is named asks its own number of queries (pairs: 5), unless the user asks for another.
+    if name is not None and not _asked("queries"):
+        queries = None
     name = name or ("any-way" if ranged or "dataset" in collection.table.columns else "n-way")
     options: dict[str, Any] = dict(more)
     if ways is not None and _applies("ways", name):
@@ -188,19 +191,24 @@ def semantics_of(spec: str | None, source: Any) -> str:
     return "stored" if source.path is not None and (source.path / "descriptions.npz").is_file() else "factors"
 
 
-def _applies(option: str, rule: str) -> bool:
-    """A default of the command line is not pressed on a rule without such an option, nor on one that draws its own shots."""
-    import dataclasses
-
-    from handful import registry
-
+def _asked(option: str) -> bool:
+    """Whether the user gave the option; also true where there is no command line."""
     # Newer versions of typer carry a click of their own, whose contexts the package click does not know.
     current: Any = getattr(typer.main, "get_current_context", None)
     if current is None:
         from click import get_current_context as current
     context = current(silent=True)
     source = None if context is None else context.get_parameter_source(option)
-    if source is None or source.name != "DEFAULT":
+    return source is None or source.name != "DEFAULT"
+
+
+def _applies(option: str, rule: str) -> bool:
+    """A default of the command line is not pressed on a rule without such an option, nor on one that draws its own shots."""
+    import dataclasses
+
+    from handful import registry
+
+    if _asked(option):
         return True
     known = {f.name for f in dataclasses.fields(registry.get("rules", rule))}
     return "of" in known or (option in known and "shots" in known)

@@ -23,6 +23,7 @@ from handful.tasks.episode import Query, Support
 from handful.tasks.rule import Rule
 
 MODEL, FACTS = "model.safetensors", "model.json"
+MODELS = Path(__file__).parents[1] / "models"
 
 
 class Predictor:
@@ -104,10 +105,22 @@ class Method(metaclass=Checked):
         raise NotImplementedError
 
     def options(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """All options, as results and models are known by. One that came later (``metadata={"later": True}``), and whose
+        default is what was done before, is left out at its default, so that older results stay known."""
+        return _told(self, dataclasses.asdict(self))
 
     def with_options(self, **changes: Any) -> Self:
         return dataclasses.replace(self, **changes)
+
+
+def _told(thing: Any, options: dict[str, Any]) -> dict[str, Any]:
+    for spec in dataclasses.fields(thing):
+        value = getattr(thing, spec.name)
+        if spec.metadata.get("later") and value == spec.default:
+            del options[spec.name]
+        elif dataclasses.is_dataclass(value):
+            _told(value, options[spec.name])
+    return options
 
 
 def make(name: str, **options: Any) -> Method:
@@ -115,13 +128,25 @@ def make(name: str, **options: Any) -> Method:
     return registry.make("methods", name, options)
 
 
+def packaged() -> list[str]:
+    """Names of the trained models that come with the library, such as ``cifar-fs/protonet``."""
+    return sorted(f"{p.parent.parent.name}/{p.parent.name}" for p in MODELS.glob(f"*/*/{FACTS}"))
+
+
+def model_folder(path: str | Path) -> Path:
+    """A model folder by its path, or by the name of a packaged model."""
+    path = Path(path)
+    return MODELS / path if not path.exists() and path.as_posix() in packaged() else path
+
+
 def load(path: str | Path, compute: Compute | None = None) -> Learner:
-    """A learner from a model folder."""
+    """A learner from a model folder, or a packaged one by name (``cifar-fs/protonet``)."""
     from handful.nets.weights import read_state
 
-    path = Path(path)
+    path = model_folder(path)
     if not (path / FACTS).is_file():
-        raise BadInput(f"{path} is not a model folder: it has no {FACTS}; make one with: handful train")
+        why = "" if path.is_dir() else f", and there is no packaged model of that name ({', '.join(packaged())})"
+        raise BadInput(f"{path} is not a model folder: it has no {FACTS}{why}; make one with: handful train")
     try:
         facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
         if facts.get("kind") == "photos":

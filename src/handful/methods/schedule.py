@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import torch
@@ -22,10 +23,13 @@ class Schedule(metaclass=Checked):
         Optimiser steps; each sees ``tasks`` tasks, or a batch of ``batch`` images.
     rate, optimiser, momentum, weight_decay
         As in torch; ``adam``, ``adamw`` or ``sgd`` (with Nesterov momentum).
-    halve_every, milestones, decay
-        The rate is halved every so many steps; or multiplied by ``decay`` at each milestone.
+    halve_every, milestones, decay, cosine
+        The rate is halved every so many steps; multiplied by ``decay`` at each milestone; and with ``cosine`` falls to
+        nothing along half a cosine, from the end of the warm-up to the last step (Loshchilov & Hutter, "SGDR", ICLR 2017).
+    warm_up
+        Number of first steps over which the rate rises evenly to its full height.
     augment
-        Any of ``crop``, ``flip``, ``jitter``, drawn anew for every image and step.
+        Any of ``crop`` or ``resized-crop``, ``flip``, ``jitter``, drawn anew for every image and step.
     validate_every, validate_tasks, select
         Validate on so many tasks; keep the ``best`` or the ``last`` state.
     seed
@@ -44,9 +48,11 @@ class Schedule(metaclass=Checked):
     halve_every: int = 0
     milestones: tuple[int, ...] = ()
     decay: float = 0.1
+    cosine: bool = field(default=False, metadata={"later": True})
+    warm_up: int = field(default=0, metadata={"later": True})
     clip: float = 0.0
     accumulate: int = 1
-    augment: tuple[Literal["crop", "flip", "jitter"], ...] = ()
+    augment: tuple[Literal["crop", "resized-crop", "flip", "jitter"], ...] = ()
     validate_every: int = 0
     validate_tasks: int = 100
     select: Literal["best", "last"] = "best"
@@ -59,6 +65,8 @@ class Schedule(metaclass=Checked):
                 raise BadInput(f"schedule.{name} must be at least {0 if name == 'steps' else 1}")
         if self.rate <= 0:
             raise BadInput(f"schedule.rate must be above 0, not {self.rate}")
+        if self.warm_up < 0:
+            raise BadInput(f"schedule.warm_up must be at least 0, not {self.warm_up}")
 
     def optimiser_for(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
         if self.optimiser == "sgd":
@@ -71,6 +79,10 @@ class Schedule(metaclass=Checked):
     def rate_at(self, step: int) -> float:
         """The learning rate of a step, a pure function so that a resumed run goes on exactly."""
         rate = self.rate
+        if step < self.warm_up:
+            rate *= (step + 1) / self.warm_up
+        elif self.cosine:
+            rate *= (1 + math.cos(math.pi * (step - self.warm_up) / max(1, self.steps - self.warm_up))) / 2
         if self.halve_every:
             rate *= 0.5 ** (step // self.halve_every)
         return rate * self.decay ** sum(step >= m for m in self.milestones)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,30 +14,47 @@ from torch import Tensor, nn
 
 from handful.clock import timed
 from handful.data.collection import Collection
-from handful.nets.compute import Compute
+from handful.nets.compute import Compute, cores
 
 
 def embed_images(net: Any, images: np.ndarray, compute: Compute, maps: bool = False) -> Tensor:
-    """Features of an array of images, in evaluation mode and without gradients, on the device."""
+    """Features of an array of images, in evaluation mode and without gradients, on the device.
+
+    On the processor each batch has a core of its own and one thread, so that as many batches as there are cores are under
+    way at a time and no bit depends on how many that are.
+    """
     device = torch.device(compute.device)
-    out = []
+    starts = range(0, len(images), compute.batch)
+    if not starts:
+        shape = net.map_shape if maps else (net.width,)
+        return torch.zeros((0, *shape), device=device)
+
+    def embed(start: int) -> Tensor:
+        with torch.inference_mode(), compute.autocast():
+            block = torch.from_numpy(np.array(images[start : start + compute.batch]))
+            n = len(block)
+            if n < compute.batch:
+                block = torch.cat([block, block.new_zeros((compute.batch - n, *block.shape[1:]))])
+            x = net.normalise(block.to(device, non_blocking=True))
+            return (net.maps(x) if maps else net(x))[:n].float()
+
     training = net.training
     net.eval()
     try:
-        with torch.inference_mode(), compute.autocast():
-            for start in range(0, len(images), compute.batch):
-                block = torch.from_numpy(np.array(images[start : start + compute.batch]))
-                n = len(block)
-                if n < compute.batch:
-                    block = torch.cat([block, block.new_zeros((compute.batch - n, *block.shape[1:]))])
-                x = net.normalise(block.to(device, non_blocking=True))
-                out.append((net.maps(x) if maps else net(x))[:n].float())
+        at_once = min(len(starts), cores()) if device.type == "cpu" and compute.threads == 1 else 1
+        if at_once == 1:
+            out = [embed(start) for start in starts]
+        else:
+            with ThreadPoolExecutor(at_once, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                out = list(pool.map(embed, starts))
     finally:
         net.train(training)
-    if not out:
-        shape = net.map_shape if maps else (net.width,)
-        return torch.zeros((0, *shape), device=device)
     return torch.cat(out).clone()
+
+
+def block_of(compute: Compute) -> int:
+    """Images to read at a time: enough batches for every core, memory bounded by them."""
+    return compute.batch * max(8, 2 * cores())
 
 
 def embed_rows(
@@ -49,7 +67,7 @@ def embed_rows(
 ) -> np.ndarray:
     """Float32 features of the given image numbers, each image read and embedded once, memory bounded by the batch."""
     out: np.ndarray | None = None
-    step = compute.batch * 8
+    step = block_of(compute)
     for start in range(0, len(rows), step):
         with timed("read"):
             images = collection.read(rows[start : start + step])

@@ -11,7 +11,7 @@ import torch
 from handful.clock import add, measuring, timed
 from handful.methods.embedded import EmbeddedLearner
 from handful.nets.cache import ROWS, FeatureCache
-from handful.nets.features import embed_rows, release
+from handful.nets.features import block_of, embed_rows, release
 from handful.nets.shelf import trim
 from handful.progress import bar
 from handful.runs.engine import Engine, Inline, make_engine
@@ -82,7 +82,7 @@ def embed_needed(
                 features.put(at, known, scratch, on_disk)
                 missing[at] = False
     places = np.flatnonzero(missing)
-    step = learner.compute.batch * 8
+    step = block_of(learner.compute)
     blocks = [(s, rows[places[s : s + step]]) for s in range(0, len(places), step)]
     fresh = _Fresh(kept)
     try:

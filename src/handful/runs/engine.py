@@ -72,6 +72,8 @@ _HELD: tuple[str, Any] | None = None
 
 
 def _begin() -> None:
+    """A worker has one core: its siblings have the others."""
+    os.environ["HANDFUL_CORES"] = "1"
     import torch
 
     from handful.progress import silence

@@ -12,7 +12,7 @@ from handful import registry
 from handful.data.collection import Collection, Part
 from handful.data.opening import open_collection
 from handful.errors import BadInput
-from handful.methods.contract import FACTS, Learner, Method, agree, load
+from handful.methods.contract import FACTS, Learner, Method, agree, load, model_folder
 from handful.nets.compute import Compute
 from handful.tasks.anyway import AnyWay
 from handful.tasks.nway import NWay
@@ -31,10 +31,11 @@ def chosen(spec: Spec, options: Mapping[str, Any] | None = None, compute: Comput
             f"{spec!r} is no method; give a name (handful ls methods), a method, a learner or a model folder"
         )
     text = os.fspath(spec)
-    if (Path(text) / FACTS).is_file() or (text not in registry.table("methods") and Path(text).is_dir()):
+    folder = model_folder(text)
+    if (folder / FACTS).is_file() or (text not in registry.table("methods") and folder.is_dir()):
         if options:
             raise BadInput(f"{text} is a trained model; its options cannot be set, train another")
-        return load(text, compute)
+        return load(folder, compute)
     return named(text, options)
 
 

@@ -142,6 +142,7 @@ def _work(key: str, refs: list[Any], depot: Any, version: str, work: Work, item:
         from handful.progress import silence
 
         silence()
+        os.environ.setdefault("HANDFUL_CORES", "1")  # Ray counts the cores of a worker
         _HELD = None
         connect(lambda *place: ray.get(depot.read.remote(*place)))
         _HELD = (key, cloudpickle.loads(ray.get(refs[0])))

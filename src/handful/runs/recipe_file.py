@@ -42,6 +42,7 @@ def flatten(name: str, facts: Facts, scale: str | None, variants: Iterable[str],
         if layer.get("exclusive"):
             exclusive |= set(key.split("+"))
         flat = overlay(flat, {k: v for k, v in layer.items() if k not in ("exclusive", "help")})
+    options = {kind: usual(kind, [facts, *(layer for _, layer in on)]) for kind in ("tasks", "batches", "no")}
     defaults = {key: flat.pop(key, {}) for key in DEFAULTS}
     for part in ("train", "valid"):
         if part in flat:
@@ -52,7 +53,7 @@ def flatten(name: str, facts: Facts, scale: str | None, variants: Iterable[str],
     rows = [
         row_in(name, row, names, [key for key, _ in on], chosen, exclusive, labels) for row in flat.get("method", [])
     ]
-    flat["method"] = [with_defaults(row, defaults) for row in rows if row is not None]
+    flat["method"] = [with_defaults(row, options) for row in rows if row is not None]
     unused(name, defaults, {str(row["name"]) for row in facts.get("method", []) if row.get("name")})
     return flat
 
@@ -147,15 +148,21 @@ def row_in(
     return out
 
 
-def with_defaults(row: Facts, defaults: dict[str, Facts]) -> Facts:
-    """The defaults of every method below a row's options, as far as the method has such options."""
-    given = [defaults[key] for key in DEFAULTS if key.startswith("options") and defaults[key]]
-    if not row.get("name") or not given:
+def usual(kind: str, layers: Iterable[Facts]) -> Facts:
+    """The options of every method that trains on ``kind``: a layer's own for that kind over its own for all, layer by layer."""
+    out: Facts = {}
+    for layer in layers:
+        out = merge(merge(out, layer.get("options", {})), layer.get(f"options-{kind}", {}))
+    return out
+
+
+def with_defaults(row: Facts, options: dict[str, Facts]) -> Facts:
+    """The usual options below a row's own, as far as the method has such options."""
+    if not row.get("name") or not any(options.values()):
         return row
     method = registry.get("methods", row["name"])
-    options = merge(defaults["options"], defaults.get(f"options-{method.trains}", {}))
-    own = method.__dataclass_fields__
-    return {**row, "options": merge({k: v for k, v in options.items() if k in own}, row.get("options", {}))}
+    own = {k: v for k, v in options[method.trains].items() if k in method.__dataclass_fields__}
+    return {**row, "options": merge(own, row.get("options", {}))}
 
 
 def unused(recipe: str, defaults: dict[str, Facts], methods: set[str]) -> None:

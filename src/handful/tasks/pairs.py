@@ -29,7 +29,7 @@ class Pairs(Rule):
     1. Compositions are drawn until N = ``primitives`` of them share no primitive; their primitives are the task's axes.
     2. The other existing pairs of these primitives are the candidates; with fewer than two, everything is drawn anew. Of
        the first two one becomes seen and one unseen, each further one either with probability 1/2, so that
-       N_s = N + 1 + Binomial(candidates - 2, 1/2).
+       N_s = N + 1 + Binomial(candidates - 2, 1/2) (``division="coins"``).
     3. ``shots`` support images of each seen pair, ``queries`` others of each seen and each unseen pair.
 
     Answers are any of the N x N pairs (open world). Pairs with fewer than shots + queries images are never drawn. The
@@ -39,6 +39,10 @@ class Pairs(Rule):
     ----------
     total, seen
         Fix the number of pairs of a task and how many of them are seen (Figure 3, right); 0 leaves both to step 2.
+    division
+        How the other pairs are divided. ``coins``: Algorithm 1, as in step 2. ``uniform``: the number of seen pairs is first
+        drawn evenly from N + 1 to N + candidates - 1, then which ones, as section 2.2 says it and as the authors' sampler does
+        it (FSCTaskSampler of bighuang624/RL-CZSL, d304554): few or many seen pairs are then as likely as half of them.
     words
         A file of word vectors (GloVe .txt, word2vec .bin, perhaps .gz); given, tasks show one description a primitive.
     unnamed
@@ -50,6 +54,7 @@ class Pairs(Rule):
     queries: int = 5
     total: int = 0
     seen: int = 0
+    division: Literal["coins", "uniform"] = "coins"
     words: str = ""
     unnamed: Literal["refuse", "drop"] = "refuse"
 
@@ -174,12 +179,14 @@ class Pairs(Rule):
         """Seen (1) or unseen (2) for every candidate cell, 0 elsewhere."""
         cells = candidate.reshape(len(candidate), self.primitives**2)
         heads = (coins[:, :-1] >> np.uint64(63)).astype(bool)
-        if self.total:
+        if self.total or self.division == "uniform":
             order = np.argsort(np.where(cells, coins[:, :-1] >> np.uint64(1), np.uint64(2**63)), axis=1)
-            rank = np.argsort(order, axis=1)
-            more = self.seen - self.primitives
-            state = np.where(rank < more, 1, np.where(rank < self.total - self.primitives, 2, 0))
-            return np.where(cells, state, 0)
+            rank, count = np.argsort(order, axis=1), cells.sum(1, keepdims=True)
+            if self.total:
+                more, used = np.full_like(count, self.seen - self.primitives), self.total - self.primitives
+            else:
+                more, used = 1 + random.below(coins[:, -1:], count - 1), count
+            return np.where(cells, np.where(rank < more, 1, np.where(rank < used, 2, 0)), 0)
         place = np.cumsum(cells, axis=1)
         swap = (coins[:, -1:] >> np.uint64(63)).astype(bool)
         heads = np.where(place == 1, swap, np.where(place == 2, ~swap, heads))

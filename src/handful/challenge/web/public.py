@@ -24,8 +24,10 @@ def public(site: Site) -> APIRouter:
     @routes.get("/")
     def home(request: Request) -> Response:
         with site.visit(request) as who:
+            phase = site.shown(who)
+            found = rules.entries_of(who.session, phase)
             boards = {
-                league.name: rules.leaderboard(who.session, challenge, site.shown(who), league.name)[:3]
+                league.name: rules.leaderboard(who.session, challenge, phase, league.name, found)[:3]
                 for league in challenge.leagues
             }
             seeds = rules.revealed(who.session)

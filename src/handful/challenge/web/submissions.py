@@ -105,7 +105,8 @@ def submissions(site: Site) -> APIRouter:
 def result_file(site: Site, who: Visit, row: Submission, name: str) -> Path | None:
     """A file of a recorded result: with numbers for hidden data sets until the challenge ends, organisers excepted."""
     folder = site.state / "results" / str(row.id)
-    if who.participant().organiser or rules.ended(who.session):
+    # Results of an older version have the data sets' names and no copy without.
+    if (who.participant().organiser or rules.ended(who.session)) and (folder / "named").is_dir():
         folder /= "named"
     return folder / name if row.status == "scored" and (folder / name).is_file() else None
 

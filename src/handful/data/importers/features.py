@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,14 +14,17 @@ from numpy.typing import NDArray
 from handful.data.class_splits import held_out, read_classes
 from handful.data.collection import Card, Collection, as_table
 from handful.data.importers import Importer, Listing
+from handful.data.importers.arrays import read_h5, read_mat, read_npz
 from handful.data.semantics import Semantics
 from handful.data.sources import Source
 from handful.data.taxonomy import Taxonomy
-from handful.errors import BadInput, Missing, require
+from handful.errors import BadInput, Missing
 from handful.files import write_atomically
 
 FEATURES = ("features", "X", "x", "data")
 LABELS = ("labels", "label", "y", "wnids", "classes")
+_PLACES = ("trainval_loc", "test_seen_loc", "test_unseen_loc", "train_loc", "val_loc")
+_BESIDE = ("allclasses_names", "att", *_PLACES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,21 +66,11 @@ def read_features(path: str | Path) -> FeatureTable:
         return _xlsa17(file)
     if not file.is_file():
         raise Missing(f"{file} does not exist; give a .npz, .h5 or .mat file of features")
+    arrays: Mapping[str, Any]
     if file.suffix == ".npz":
-        try:
-            with np.load(file, allow_pickle=False) as stored:
-                arrays: Mapping[str, Any] = {k: stored[k] for k in stored.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            if "Object arrays" in str(error):
-                raise BadInput(f"{file} holds Python objects, not an array of text; save labels.astype(str)") from error
-            if "pickle" in str(error):
-                raise BadInput(
-                    f"{file} is not a .npz file; save one with numpy.savez(features=..., labels=...)"
-                ) from error
-            raise BadInput(f"{file} cannot be read as .npz ({error})") from error
+        arrays = read_npz(file, (*FEATURES, *LABELS))
     elif file.suffix in (".h5", ".hdf5"):
-        with _h5(file) as stored:
-            arrays = {k: np.asarray(stored[k]) for k in stored if hasattr(stored[k], "shape")}
+        arrays = read_h5(file, (*FEATURES, *LABELS))
     else:
         raise BadInput(f"{file}: {file.suffix or 'no ending'} is not a kind of features file; give .npz, .h5 or .mat")
     x, y = _pick(arrays, FEATURES, file), _pick(arrays, LABELS, file)
@@ -87,7 +79,7 @@ def read_features(path: str | Path) -> FeatureTable:
 
 def _pick(arrays: Mapping[str, Any], names: Sequence[str], file: Path) -> Any:
     for name in names:
-        if name in arrays:
+        if arrays.get(name) is not None:
             return arrays[name]
     raise BadInput(f"{file} has no array called {' or '.join(names)}; it has {', '.join(arrays) or 'none'}")
 
@@ -99,38 +91,24 @@ def _names(values: Any) -> NDArray[np.str_]:
     return flat.astype(str)
 
 
-def _h5(file: Path) -> Any:
-    try:
-        return require("h5py", "features").File(file, "r")
-    except OSError as error:
-        raise BadInput(f"{file} cannot be read as HDF5 ({error})") from error
-
-
 def _xlsa17(place: Path) -> FeatureTable:
     """``res101.mat`` (features d x n, labels from 1) with ``att_splits.mat`` beside it (Xian et al., TPAMI 2018).
 
     Two schemes: ``final`` trains on all training classes, with test_seen; ``tuning`` splits these into train and valid
     classes and has the same test.
     """
-    from scipy.io import loadmat
-
     folder = place if place.is_dir() else place.parent
     main = folder / "res101.mat" if place.is_dir() else place
     beside = folder / "att_splits.mat"
     for file in (main, beside):
         if not file.is_file():
             raise Missing(f"{file} does not exist; the xlsa17 layout has res101.mat and att_splits.mat in one folder")
-    try:
-        images, splits = loadmat(main), loadmat(beside)
-    except (ValueError, NotImplementedError, OSError) as error:
-        raise BadInput(
-            f"{folder}: the .mat files cannot be read ({error}); save them in MATLAB's version 5 format"
-        ) from error
+    images, splits = read_mat(main, ("features", "labels")), read_mat(beside, _BESIDE)
     x = np.asarray(_pick(images, ("features",), main), dtype=np.float32).T
     number = np.asarray(_pick(images, ("labels",), main)).reshape(-1).astype(int) - 1
-    names = np.array(
-        [str(np.asarray(n).reshape(-1)[0]) for n in _pick(splits, ("allclasses_names",), beside).reshape(-1)]
-    )
+    names = _names(_pick(splits, ("allclasses_names",), beside))
+    if not len(number):
+        raise BadInput(f"{main} has no labels")
     if number.min() < 0 or number.max() >= len(names):
         raise BadInput(
             f"{main}: labels run from {number.min() + 1} to {number.max() + 1}, {beside.name} names {len(names)}"

@@ -54,7 +54,8 @@ class CGE(PerTask):
     dim
         Length of the joint embedding; 0 is the features' width.
     unit
-        Scale pair embeddings to unit length.
+        Pair embeddings have unit length, as the public code's graph network ends (ExplainableML/czsl, 716b074,
+        models/gcn.py). Without it pairs that no image has trained keep lengths of their own, which decide the answer.
 
     Notes
     -----
@@ -64,7 +65,7 @@ class CGE(PerTask):
 
     hidden: int = 4096
     dim: int = 0
-    unit: bool = False
+    unit: bool = True
 
     name: ClassVar[str] = "cge"
     words: ClassVar[bool] = False

@@ -17,11 +17,16 @@ from handful.nets.resnet import BasicBlock, Bottleneck
 from handful.nets.resnet12 import Block
 
 
+def deviation(theta: Tensor) -> Tensor:
+    """The spread that θ stands for: softplus so sharp (100, as in the public code) that it is θ itself above 0.05."""
+    return F.softplus(theta, beta=100)
+
+
 class Transformation:
     """A forward hook: in training, every channel is scaled by N(1, s_γ) and shifted by N(0, s_β), one draw for the whole pass."""
 
     def __init__(self, gamma: float, beta: float):
-        self.scale, self.shift = (float(F.softplus(torch.tensor(x))) for x in (gamma, beta))
+        self.scale, self.shift = (float(deviation(torch.tensor(x))) for x in (gamma, beta))
 
     def __call__(self, layer: nn.Module, inputs: Any, out: Tensor) -> Tensor | None:
         if not layer.training or (self.scale == 0 and self.shift == 0):
@@ -33,31 +38,45 @@ class Transformation:
 
 
 def last_norms(backbone: nn.Module) -> list[nn.BatchNorm2d]:
-    """The batch norm that ends each block: of a residual block the last on its main path, elsewhere every one."""
-    found: list[nn.BatchNorm2d] = []
+    """The batch norms that end a block: of a residual block the last on its main path and that of its shortcut, elsewhere
+    every one. Main paths come first, so that a block's number does not depend on how many shortcuts have a norm."""
+    main: list[nn.BatchNorm2d] = []
+    shortcuts: list[nn.BatchNorm2d] = []
     for block in backbone.modules():
         if isinstance(block, Bottleneck):
-            found.append(block.bn3)
+            main.append(block.bn3)
         elif isinstance(block, BasicBlock):
-            found.append(block.bn2)
+            main.append(block.bn2)
         elif isinstance(block, Block):
-            found.append([layer for layer in block.body if isinstance(layer, nn.BatchNorm2d)][-1])
-    return found or [layer for layer in backbone.modules() if isinstance(layer, nn.BatchNorm2d)]
+            main += norms(block.body)[-1:]
+        if isinstance(block, (BasicBlock, Bottleneck)) and block.downsample is not None:
+            shortcuts += norms(block.downsample)
+        elif isinstance(block, Block):
+            shortcuts += norms(block.shortcut)
+    return main + shortcuts or norms(backbone)
+
+
+def norms(module: nn.Module) -> list[nn.BatchNorm2d]:
+    return [layer for layer in module.modules() if isinstance(layer, nn.BatchNorm2d)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureWise(Embedded):
     """Feature-wise transformation (Tseng, Lee, Huang, Yang, "Cross-domain few-shot classification via learned feature-wise transformation", ICLR 2020).
 
-    In training, the activations after the last batch norm of each block are changed as another domain might change them:
-    z ↦ γ z + β with γ ~ N(1, softplus(θ_γ)) and β ~ N(0, softplus(θ_β)) for each channel, drawn anew each step. At test
-    time the layers do nothing.
+    In training, the activations after the last batch norm of each block, and after that of its shortcut, are changed as
+    another domain might change them: z ↦ γ z + β with γ ~ N(1, s(θ_γ)) and β ~ N(0, s(θ_β)) for each channel, drawn anew
+    each step; s(θ) = log(1 + exp(100 θ)) / 100. At test time the layers do nothing.
 
     Parameters
     ----------
     gamma, beta
-        θ_γ = 0.3 and θ_β = 0.5 as published for the hand-set form "FT"; minus infinity switches a layer off. The learned
-        form, which fits both against a held-out training domain, is `LearnedFeatureWise`.
+        θ_γ = 0.3 and θ_β = 0.5 as published for the hand-set form "FT", and so are the deviations; minus infinity switches
+        a layer off. The learned form, which fits both against a held-out training domain, is `LearnedFeatureWise`.
+
+    Notes
+    -----
+    Read in hytseng0509/CrossDomainFewShot at 57cc841: the paper writes softplus, the code has one of sharpness 100.
     """
 
     gamma: float = 0.3

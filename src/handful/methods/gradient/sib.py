@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from handful.methods.batch import Batch
+from handful.methods.embedded import EmbeddedLearner
 from handful.methods.pieces.stages import Staged
 from handful.methods.schedule import Schedule
+from handful.nets.compute import Compute
 
 
 class Synthetic(nn.Module):
@@ -23,22 +25,30 @@ class Synthetic(nn.Module):
         self.scale = nn.Parameter(torch.tensor(10.0))
         self.bias = nn.Parameter(torch.zeros(()))
         self.slope = nn.Sequential(
-            nn.Linear(4, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1)
+            nn.Linear(6, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1)
         )
 
     def scores(self, x: Tensor, theta: Tensor) -> Tensor:
         """Scaled cosines ``(T, n, C)``."""
         return self.scale * (x @ F.normalize(theta, dim=-1).transpose(1, 2) + self.bias)
 
-    def gradient(self, scores: Tensor, absent: Tensor) -> Tensor:
-        """ξ: what stands for ∂loss/∂score, from each class's score and how it lies among the others'."""
+    def gradient(self, scores: Tensor, absent: Tensor, there: Tensor) -> Tensor:
+        """ξ: what stands for ∂loss/∂score, from a class's score among the others' and what the class gets in the whole task.
+
+        ``there`` ``(T, n)`` is 1 at queries and 0 at padding.
+        """
         gone = absent[:, None, :].expand_as(scores)
         p = torch.softmax(scores.masked_fill(gone, float("-inf")), -1)
         present = (~gone).to(scores.dtype)
-        mean = (scores * present).sum(-1, keepdim=True) / present.sum(-1, keepdim=True)
+        ways = present.sum(-1, keepdim=True)
+        centred = scores - (scores * present).sum(-1, keepdim=True) / ways
         best = scores.masked_fill(gone, float("-inf")).amax(-1, keepdim=True)
-        facts = torch.stack([scores - mean, scores - best, p, p.square().sum(-1, keepdim=True).expand_as(p)], -1)
-        return self.slope(facts)[..., 0] * present
+        weight = there.to(scores.dtype)[..., None] / there.sum(1)[:, None, None].clamp_min(1)
+        share = (p * weight).sum(1, keepdim=True) * ways  # 1 where a class gets as many queries as the others
+        level = (centred * weight).sum(1, keepdim=True)
+        facts = [centred, scores - best, p, p.square().sum(-1, keepdim=True).expand_as(p)]
+        facts += [share.expand_as(p), level.expand_as(p)]
+        return self.slope(torch.stack(facts, -1))[..., 0] * present
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +69,11 @@ class SIB(Staged):
 
     Notes
     -----
-    The public ξ reads all of a query's scores at once, which ties it to one number of ways; here one small network
-    reads a class's score, its distance to the mean and to the best, and the certainty, and is shared by the classes.
+    Read in hushell/sib_meta_learn at 74ac5ed. The public ξ reads all of a query's scores at once, which ties it to one
+    number of ways, and its two batch norms stay in training mode at test: they show it each score relative to the task's
+    other queries. Here one small network is shared by the classes; it reads a class's score among the query's others, its
+    distance to the best, its probability and the certainty, and, in place of the batch norms, the class's mean
+    probability and mean score over the task's queries.
     """
 
     schedule: Schedule = field(default_factory=lambda: Schedule(steps=1000, rate=1e-3))
@@ -77,6 +90,12 @@ class SIB(Staged):
         width: int = backbone.width  # type: ignore[assignment]
         return {**super().extras(backbone, n_classes), "synthetic": Synthetic(width, self.hidden)}
 
+    def load(self, state: dict[str, Tensor], facts: dict[str, Any], compute: Compute, where: str) -> EmbeddedLearner:
+        """Networks of earlier versions read four facts: the two that came after them weigh nothing there."""
+        first = "synthetic.slope.0.weight"
+        state = {k: F.pad(v, (0, 6 - v.shape[1])) if k.endswith(first) else v for k, v in state.items()}
+        return super().load(state, facts, compute, where)
+
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         net: Synthetic = m["synthetic"]  # type: ignore[assignment]
         theta = net.diagonal * b.prototypes(F.normalize(b.s, dim=-1))
@@ -84,7 +103,8 @@ class SIB(Staged):
         there = torch.ones(q.shape[:2], device=q.device) if b.q_mask is None else b.q_mask
         q = q * there[..., None].to(q.dtype)
         for _ in range(self.refine):
-            theta = theta - self.rate * pullback(net.gradient(net.scores(q, theta), b.absent), q, theta, net.scale)
+            slope = net.gradient(net.scores(q, theta), b.absent, there)
+            theta = theta - self.rate * pullback(slope, q, theta, net.scale)
         return b.close(net.scores(q, theta))
 
 
