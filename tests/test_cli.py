@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,9 +14,11 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 
 from benches import small
-from handful.cli import MOVED, VERBS, main
+from handful.cli import MOVED, RENAMED, VERBS, app, main
+from handful.cli.options import OUTPUT, WORK
 
 COMMAND = [sys.executable, "-m", "handful"]
 
@@ -38,12 +41,66 @@ def packed(tmp_path_factory) -> str:
 FEW = ("--ways", "3", "--shots", "1", "--queries", "3", "--rule", "n-way")
 
 
-def test_every_verb_shows_an_example(capsys):
+def leaves():
+    """Every command by its words, as the command line itself knows it."""
+    root = typer.main.get_command(app)
     for verb in VERBS:
-        code, out, _ = call(capsys, verb, "--help")
-        assert code == 0
-        if "Commands" not in out:
-            assert re.search(r"Examples?: handful", " ".join(out.split())), verb
+        command = root.get_command(None, verb)
+        for name, inner in getattr(command, "commands", {"": command}).items():
+            yield f"{verb} {name}".strip(), inner
+
+
+def examples(text: str) -> list[str]:
+    return [
+        " ".join(p.split()).removeprefix("Example: ") for p in text.split("\n\n") if re.search(r"\bhandful [a-z]", p)
+    ]
+
+
+@pytest.mark.parametrize(("words", "command"), [pytest.param(*leaf, id=leaf[0]) for leaf in leaves()])
+def test_every_verb_shows_examples_whose_options_exist(words, command):
+    shown = [e for e in examples(command.help or "") if f"handful {words} " in f"{e} "]
+    assert len(shown) >= (1 if words.startswith("challenge") else 2), words
+    known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
+    for example in shown:
+        after = shlex.split(example.partition(f"handful {words}")[2])
+        assert {w for w in after if re.fullmatch(r"--?[a-z][a-z-]*", w)} <= known, example
+
+
+def test_long_helps_have_groups_of_options_with_one_name_for_one_group():
+    for words, command in leaves():
+        if words.startswith(("challenge", "zero-shot")) or len(command.params) < 12:
+            continue
+        groups = {getattr(p, "rich_help_panel", None) for p in command.params}
+        assert {OUTPUT} <= groups and len(groups - {None}) >= 2, words
+        for p in command.params:
+            if "--device" in p.opts or "--threads" in p.opts:
+                assert p.rich_help_panel == WORK, words
+            if "--seed" in p.opts or "--tasks" in p.opts:
+                assert p.rich_help_panel != WORK, words
+
+
+def test_the_same_thing_has_the_same_option_in_every_verb():
+    for words, command in leaves():
+        for p in command.params:
+            assert "--budget" not in p.opts, words
+            assert ("--tasks" in p.opts) == ("--n" in p.opts) or words.startswith("challenge"), words
+            helps = {"--minutes": "inutes", "--tasks": "umber of tasks", "--seed": "eed"}
+            for option in set(helps) & set(p.opts):
+                assert helps[option] in p.help or words.startswith("challenge"), (words, p.help)
+
+
+def test_the_first_example_of_the_first_help_scores_well_above_chance(capsys):
+    code, out, _ = call(capsys, "--help")
+    first = examples(out)[0]
+    assert code == 0 and first.startswith("handful eval")
+    code, out, err = call(capsys, *shlex.split(first)[1:], "--json")
+    assert code == 0, err
+    ways = int(re.search(r"--ways (\d+)", first)[1])
+    best = next(r for r in json.loads(out)["summary"] if r["metric"] == "accuracy")
+    assert best["low"] > 1.75 / ways, best
+
+
+def test_the_version_is_printed(capsys):
     assert call(capsys, "--version")[1].strip()
 
 
@@ -58,8 +115,17 @@ def test_a_verb_of_earlier_versions_names_the_one_of_today(capsys, old):
     assert code == 0 and all(w in shown for w in words if w.startswith("--")), "what it names exists"
 
 
-def test_listing_does_not_import_torch():
-    code = "import sys; from handful.cli import main\ntry:\n main(['ls', 'methods'])\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
+@pytest.mark.parametrize(("verb", "option"), RENAMED)
+def test_an_option_of_earlier_versions_names_the_one_of_today(capsys, verb, option):
+    for given in ((option, "1"), (f"{option}=1",)):
+        code, out, err = call(capsys, verb, "world", *given)
+        assert (code, out) == (2, "") and f"use {RENAMED[verb, option]}" in err and err.count("\n") == 1
+    assert RENAMED[verb, option] in call(capsys, verb, "--help")[1]
+
+
+@pytest.mark.parametrize("arguments", [["ls"], ["ls", "methods", "--names"], ["ls", "rules"], ["--help"]])
+def test_listing_names_does_not_import_torch(arguments):
+    code = f"import sys; from handful.cli import main\ntry:\n main({arguments})\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
@@ -69,6 +135,44 @@ def test_ls_lists_every_kind(capsys):
     assert (
         code == 0 and "protonet" in facts["methods"] and "ray" in facts["engines"] and "world" in facts["collections"]
     )
+
+
+def test_methods_are_a_table_that_can_be_filtered(capsys):
+    from handful import registry
+
+    rows = {r["name"]: r for r in json.loads(call(capsys, "ls", "methods", "--json")[1])["methods"]}
+    assert set(rows) == set(registry.names("methods"))
+    assert rows["protonet"]["family"] == "metric" and rows["protonet"]["year"] == 2017
+    assert rows["protonet"]["trains on"] == "tasks" and "Prototypical networks" in rows["protonet"]["paper"]
+    settings = {"eszsl": "zero-shot", "pair-maml": "pairs", "kmeans": "clustering", "baseline": "few-shot"}
+    assert {name: rows[name]["setting"] for name in settings} == settings
+    assert rows["tpn"]["transductive"] and not rows["protonet"]["transductive"]
+    code, out, _ = call(capsys, "ls", "methods", "--family", "metric", "--transductive")
+    head, *lines = out.splitlines()
+    assert code == 0 and head.split()[:3] == ["name", "family", "setting"]
+    wanted = {n for n, r in rows.items() if r["family"] == "metric" and r["transductive"]}
+    assert {line.split()[0] for line in lines} == wanted and "tpn" in wanted
+    for arguments, words in (
+        (("methods", "--family", "metrc"), "did you mean metric"),
+        (("methods", "--setting", "few"), "did you mean few-shot"),
+        (("rules", "--family", "metric"), "handful ls methods"),
+        (("nosuch",), "no registry of 'nosuch'"),
+    ):
+        code, out, err = call(capsys, "ls", *arguments)
+        assert (code, out) == (2, "") and words in err, err
+
+
+def test_recipes_say_what_they_need_and_whether_it_is_here(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = {r["name"]: r for r in json.loads(call(capsys, "ls", "recipes", "--json")[1])["recipes"]}
+    assert rows["spine/quick"]["here"] == {"world": True} and rows["metacoco/table6"]["scales"] == ["quick", "paper"]
+    assert rows["rlcl/table1"]["variants"] == ["act", "words"]
+    assert rows["rlcl/table1"]["here"]["packed/rlcl-attr"] is False
+    (tmp_path / "packed/rlcl-attr").mkdir(parents=True)
+    code, out, _ = call(capsys, "ls", "recipes")
+    line = next(x for x in out.splitlines() if x.startswith("rlcl/table1 "))
+    assert code == 0 and "paper: packed/rlcl-attr (here)" in line and "Compositional learning" in line
+    assert "not here: get and pack it" in out
 
 
 def test_tasks_are_drawn_saved_pictured_and_replayed(capsys, packed, tmp_path):

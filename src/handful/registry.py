@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from functools import cache
+from importlib import resources
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -235,3 +236,17 @@ def make(kind: str, name: str, options: Mapping[str, Any] | None = None, *first:
     nested ones are dicts or dotted names (``schedule.steps``). Unknown names and wrong values are refused in one sentence.
     """
     return build(get(kind, name), unfolded(options or {}), f"the {SINGULAR.get(kind, kind[:-1])} {name}", *first)
+
+
+def packaged() -> list[str]:
+    """Names of the recipes that come with the library."""
+    root = resources.files("handful") / "recipes"
+    found = []
+    for folder in sorted(root.iterdir(), key=lambda p: p.name):
+        if folder.is_dir():
+            found += [
+                f"{folder.name}/{f.name[:-5]}"
+                for f in sorted(folder.iterdir(), key=lambda p: p.name)
+                if f.name.endswith(".toml")
+            ]
+    return found

@@ -1,4 +1,4 @@
-"""The command line: one file a verb, loaded when it is called.
+"""The command line: one file for each verb, loaded when it is called.
 
 Errors that a user can act on are one line on stderr and exit code 2; anything else is a bug and shows its traceback.
 """
@@ -58,6 +58,9 @@ MOVED: dict[str, str] = {
     "zero-shot run": "eval METHOD COLLECTION --rule zero-shot",
 }
 
+# The same of options, by verb.
+RENAMED: dict[tuple[str, str], str] = {("audit", "--budget"): "--minutes", ("audit", "--tasks"): "--planned"}
+
 
 class Lazy(TyperGroup):
     """Loads a verb's module when the verb is used, so that `handful --help` imports nothing heavy."""
@@ -66,6 +69,9 @@ class Lazy(TyperGroup):
         for old in (" ".join(args[:2]), args[0]):
             if old in MOVED:
                 raise BadInput(f"`handful {old}` is no more; use `handful {MOVED[old]}`")
+        for word in args[1:]:
+            if new := RENAMED.get((args[0], word.partition("=")[0])):
+                raise BadInput(f"`handful {args[0]}` has no {word.partition('=')[0]} any more; use {new}")
         if (two := " ".join(args[:2])) in VERBS:
             return two, self.get_command(ctx, two), args[2:]
         return super().resolve_command(ctx, args)
@@ -101,7 +107,17 @@ def _root(
 ) -> None:
     """handful: how good is my method, and is my benchmark honest?
 
-    Example: handful eval nearest-centroid world --ways 5 --shots 1 --tasks 600
+    Examples:
+
+    handful eval r2d2 world --ways 5 --shots 5 --tasks 200 -s schedule.steps=50
+
+    handful fit photos/ --out model
+
+    handful predict model new.jpg
+
+    handful audit world --minutes 1 --out world.html
+
+    handful ls methods --setting few-shot
     """
     if version:
         from handful._version import __version__

@@ -18,7 +18,11 @@ UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 def ls(json: Json = False) -> None:
     """List kept features, packed folders and shipped files, the largest first, with their sizes.
 
-    Example: handful cache ls
+    Examples:
+
+    handful cache ls
+
+    handful cache ls --json
     """
     from handful.data.cache import cache_folder
     from handful.nets.shelf import entries
@@ -51,7 +55,11 @@ def clear_(
 ) -> None:
     """Remove kept features and shipped files (and packed folders, with --collections).
 
-    Example: handful cache clear --older-than 7d
+    Examples:
+
+    handful cache clear --older-than 7d
+
+    handful cache clear --collections
     """
     from handful.nets.shelf import KINDS, clear
 

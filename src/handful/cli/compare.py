@@ -21,7 +21,11 @@ def compare(
 ) -> None:
     """Difference of two runs on the same tasks, with its interval and a sign-flip test.
 
-    Example: handful compare runs/protonet runs/matchingnet
+    Examples:
+
+    handful compare runs/protonet runs/matchingnet
+
+    handful compare runs/protonet runs/matchingnet --metric balanced --json
     """
     from handful.runs import Run
 

@@ -13,29 +13,50 @@ import typer
 
 from handful.cli import data_get
 from handful.cli.data_pairs import built_by, is_pairs, pair_facts, print_pairs
-from handful.cli.options import Json, Scheme, emit, parse_settings
+from handful.cli.options import OUTPUT, WORK, Json, Scheme, emit, parse_settings
 from handful.errors import BadInput
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+READING, CARD, SPLITTING = "How files are read", "What the card says", "Splits"
 
 Place = Annotated[str, typer.Argument(help="Packed folder, world:..., or a folder or zip of images.")]
 As = Annotated[
     str,
     typer.Option(
-        "--as", help="Layout: folders, meta-album, concept-context, omniglot, csv, ... (handful ls importers)."
+        "--as",
+        help="Layout: folders, meta-album, concept-context, omniglot, csv, ... (handful ls importers).",
+        rich_help_panel=READING,
     ),
 ]
-Settings = Annotated[list[str] | None, typer.Option("--set", "-s", help="Option of the importer, key=value.")]
-Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Decoding processes; all cores by default.")]
-File = Annotated[Path | None, typer.Option("--split-file", help="JSON, CSV or folder of .txt that names the classes.")]
-Fractions = Annotated[
-    str | None, typer.Option("--fractions", help="Train, valid, test, such as 0.64,0.16,0.2 (by fraction or by count).")
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", "-s", help="Option of the importer, key=value.", rich_help_panel=READING)
 ]
-SplitSeed = Annotated[int, typer.Option("--seed", help="Seed of a split by fraction.")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Decoding processes; all cores by default.", rich_help_panel=WORK)
+]
+File = Annotated[
+    Path | None,
+    typer.Option("--split-file", help="JSON, CSV or folder of .txt that names the classes.", rich_help_panel=SPLITTING),
+]
+Fractions = Annotated[
+    str | None,
+    typer.Option(
+        "--fractions",
+        help="Train, valid, test, such as 0.64,0.16,0.2 (by fraction or by count).",
+        rich_help_panel=SPLITTING,
+    ),
+]
+SplitSeed = Annotated[int, typer.Option("--seed", help="Seed of a split by fraction.", rich_help_panel=SPLITTING)]
 BUILDERS = ("rlcl-attr", "rlcl-act")
 """Importers that make one collection of several data sets: it is called after them, not after the folder."""
 On = Annotated[
-    str | None, typer.Option("--on", help="Columns kept together, such as alphabet or dataset; the class by default.")
+    str | None,
+    typer.Option(
+        "--on",
+        help="Columns kept together, such as alphabet or dataset; the class by default.",
+        rich_help_panel=SPLITTING,
+    ),
 ]
 
 
@@ -53,23 +74,43 @@ def pack(
     source: Annotated[Path, typer.Argument(help="Folder or zip of images.")],
     target: Annotated[Path, typer.Argument(help="Folder for the packed collection.")],
     layout: As = "auto",
-    size: Annotated[int | None, typer.Option("--size", help="Side of the images in pixels.")] = None,
-    grey: Annotated[bool | None, typer.Option("--grey/--colour", help="One channel, or three.")] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the collection; the source's by default.")] = None,
-    version: Annotated[str, typer.Option("--data-version", help="Version to put on the card.")] = "1",
-    licence: Annotated[str | None, typer.Option("--licence", help="Licence to put on the card.")] = None,
+    size: Annotated[
+        int | None, typer.Option("--size", help="Side of the images in pixels.", rich_help_panel=READING)
+    ] = None,
+    grey: Annotated[
+        bool | None, typer.Option("--grey/--colour", help="One channel, or three.", rich_help_panel=READING)
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="Name of the collection; the source's by default.", rich_help_panel=CARD),
+    ] = None,
+    version: Annotated[
+        str, typer.Option("--data-version", help="Version to put on the card.", rich_help_panel=CARD)
+    ] = "1",
+    licence: Annotated[
+        str | None, typer.Option("--licence", help="Licence to put on the card.", rich_help_panel=CARD)
+    ] = None,
     settings: Settings = None,
     split_by: Annotated[
-        str | None, typer.Option("--split-by", help="fraction, count, file, or primitives (pair collections).")
+        str | None,
+        typer.Option(
+            "--split-by", help="fraction, count, file, or primitives (pair collections).", rich_help_panel=SPLITTING
+        ),
     ] = None,
     split_file: File = None,
     fractions: Fractions = None,
     seed: SplitSeed = 0,
     on: On = None,
-    scheme: Annotated[str | None, typer.Option("--scheme", help="Name of the new split scheme.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave unreadable files out.")] = False,
+    scheme: Annotated[
+        str | None, typer.Option("--scheme", help="Name of the new split scheme.", rich_help_panel=SPLITTING)
+    ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave unreadable files out.", rich_help_panel=READING)
+    ] = False,
     workers: Workers = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a packed collection that is there.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a packed collection that is there.", rich_help_panel=OUTPUT)
+    ] = False,
     json: Json = False,
 ) -> None:
     """Pack a folder or zip of images into a collection.
@@ -122,13 +163,17 @@ def check(
     settings: Settings = None,
     workers: Workers = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Leave with 2 also if splits share images or classes.")
+        bool, typer.Option("--strict", help="Exit with 2 also if splits share images or classes.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Look for unreadable files, exact copies and shared classes; say which tasks fit. Faults leave with exit code 2.
+    """Look for unreadable files, exact copies and shared classes; say which tasks fit. Faults end in exit code 2.
 
-    Example: handful data check packed/photos
+    Examples:
+
+    handful data check packed/photos
+
+    handful data check photos/ --as folders --strict
     """
     from handful.data.check import check as check_place
 
@@ -253,13 +298,17 @@ def show(
     out: Annotated[Path, typer.Option("--out", help="PNG to write.")] = Path("sheet.png"),
     split: Annotated[str | None, typer.Option("--split", help="Only this split.")] = None,
     scheme: Scheme = None,
-    classes: Annotated[int, typer.Option("--classes", min=1, help="Classes to show, one a line.")] = 12,
-    each: Annotated[int, typer.Option("--each", min=1, help="Images a class.")] = 10,
+    classes: Annotated[int, typer.Option("--classes", min=1, help="Number of classes to show, one per line.")] = 12,
+    each: Annotated[int, typer.Option("--each", min=1, help="Number of images of each class.")] = 10,
     json: Json = False,
 ) -> None:
     """Draw a contact sheet with labels.
 
-    Example: handful data show packed/photos --split test --out sheet.png
+    Examples:
+
+    handful data show packed/photos --split test --out sheet.png
+
+    handful data show world --classes 8 --each 12 --out world.png
     """
     from handful.data.opening import open_collection
     from handful.data.show import class_sheet

@@ -18,7 +18,7 @@ Size = Annotated[str | None, typer.Option("--size", help="Meta-Album: mini (defa
 
 
 def get(
-    name: Annotated[str | None, typer.Argument(help="Data set; without it, the list of them.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of the data set; without a name they are listed.")] = None,
     to: Annotated[Path | None, typer.Option("--to", help="Folder for archives and collection; the cache.")] = None,
     source: Annotated[
         list[Path] | None, typer.Option("--from", help="Archive that you have, or a folder of them; repeatable.")
@@ -36,7 +36,11 @@ def get(
 ) -> None:
     """Get a public data set, verify it and pack it. A cut download goes on where it stopped.
 
-    Example: handful data get omniglot --to data/omniglot
+    Examples:
+
+    handful data get omniglot --to data/omniglot
+
+    handful data get
     """
     if name is None:
         _list(manifest, json)
@@ -92,7 +96,11 @@ def verify(
 ) -> None:
     """Hash what was got again: archives against the published checksums, collections against their cards.
 
-    Example: handful data verify omniglot
+    Examples:
+
+    handful data verify omniglot
+
+    handful data verify omniglot --json
     """
     from handful.data.get import verify as verify_data
 

@@ -25,7 +25,11 @@ def demo(
 ) -> None:
     """Run every setting on the embedded world (two to three minutes) and write pages to look at.
 
-    Example: handful demo --out demo
+    Examples:
+
+    handful demo --out demo
+
+    handful demo --out demo --seed 1 --steps 200
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

@@ -151,7 +151,7 @@ def evaluate_(
         run = evaluate(
             learner,
             drawn,
-            tasks or int(getattr(drawn, "size", None) or 600),
+            int(getattr(drawn, "size", None) or 600) if tasks is None else tasks,
             seed,
             repeats=repeats,
             out=out,

@@ -8,7 +8,19 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import BatchSize, Device, Json, Precision, Threads, compute_of, emit, usable_folder
+from handful.cli.options import (
+    OUTPUT,
+    TASKS,
+    TRAINING,
+    BatchSize,
+    Device,
+    Json,
+    Precision,
+    Threads,
+    compute_of,
+    emit,
+    usable_folder,
+)
 
 app = typer.Typer(add_completion=False)
 
@@ -16,21 +28,44 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def figures(
     collection: Annotated[str, typer.Argument(help="Packed folder, or world:...; contexts for figure 3.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the drawings, their numbers and the models.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", help="Folder for the drawings, their numbers and the models.", rich_help_panel=OUTPUT),
+    ],
     method: Annotated[
-        list[str] | None, typer.Option("--method", help="Method to show, once each; the paper's eight without it.")
+        list[str] | None,
+        typer.Option(
+            "--method", help="Method to show; may be repeated (the paper's eight by default).", rich_help_panel=TRAINING
+        ),
     ] = None,
     net: Annotated[
-        list[str] | None, typer.Option("--net", help="Backbone, once each; the first is that of figures 3, 5 and 7.")
+        list[str] | None,
+        typer.Option(
+            "--net", help="Backbone; may be repeated. Figures 3, 5 and 7 show the first.", rich_help_panel=TRAINING
+        ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option("--steps", min=0, help="Training steps of each method; metacoco/table6's without it.")
+        int | None,
+        typer.Option(
+            "--steps",
+            min=0,
+            help="Number of training steps of each method (metacoco/table6's by default).",
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
-    tasks: Annotated[int, typer.Option("--tasks", "--n", min=2, help="Tasks a point.")] = 600,
-    queries: Annotated[int, typer.Option("--queries", min=1, help="Query images a class.")] = 15,
-    ways: Annotated[str, typer.Option("--ways", help="Ways of figures 5 and 7, with commas.")] = "5,10,15,20",
-    shots: Annotated[str, typer.Option("--shots", help="Shots of figures 5 and 7, with commas.")] = "1,3,5,7,10",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of training and of the tasks.")] = 0,
+    tasks: Annotated[
+        int, typer.Option("--tasks", "--n", min=2, help="Number of tasks for each point.", rich_help_panel=TASKS)
+    ] = 600,
+    queries: Annotated[
+        int, typer.Option("--queries", min=1, help="Number of query images of each class.", rich_help_panel=TASKS)
+    ] = 15,
+    ways: Annotated[
+        str, typer.Option("--ways", help="Ways of figures 5 and 7, with commas.", rich_help_panel=TASKS)
+    ] = "5,10,15,20",
+    shots: Annotated[
+        str, typer.Option("--shots", help="Shots of figures 5 and 7, with commas.", rich_help_panel=TASKS)
+    ] = "1,3,5,7,10",
+    seed: Annotated[int, typer.Option("--seed", help="Seed of training and of the tasks.", rich_help_panel=TASKS)] = 0,
     device: Device = "cpu",
     precision: Precision = "float32",
     batch: BatchSize = 64,

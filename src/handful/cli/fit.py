@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import BatchSize, Device, Json, Precision, Threads, compute_of, emit
+from handful.cli.options import OUTPUT, TRAINING, BatchSize, Device, Json, Precision, Threads, compute_of, emit
 
 app = typer.Typer(add_completion=False)
 
@@ -15,15 +15,28 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def fit(
     photos: Annotated[Path, typer.Argument(help="Folder (or zip) with one folder of photos for each class.")],
-    out: Annotated[Path, typer.Option("--out", help="Model folder to write.")],
+    out: Annotated[Path, typer.Option("--out", help="Model folder to write.", rich_help_panel=OUTPUT)],
     net: Annotated[
-        str, typer.Option("--net", help="Frozen network (handful ls nets); auto is lite0:size=224.")
+        str,
+        typer.Option(
+            "--net", help="Frozen network (handful ls nets); auto is lite0:size=224.", rich_help_panel=TRAINING
+        ),
     ] = "auto",
-    head: Annotated[str, typer.Option("--head", help="prototypes or linear; auto chooses by leave-one-out.")] = "auto",
+    head: Annotated[
+        str,
+        typer.Option("--head", help="prototypes or linear; auto chooses by leave-one-out.", rich_help_panel=TRAINING),
+    ] = "auto",
     refuse: Annotated[
-        float, typer.Option("--refuse", help="Share of the classes' own photos that may be called none of these.")
+        float,
+        typer.Option(
+            "--refuse",
+            help="Share of the classes' own photos that may be called none of these.",
+            rich_help_panel=TRAINING,
+        ),
     ] = 0.1,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the bootstrap of the expected accuracy.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of the bootstrap of the expected accuracy.", rich_help_panel=TRAINING)
+    ] = 0,
     device: Device = "cpu",
     precision: Precision = "float32",
     batch: BatchSize = 8,
@@ -32,7 +45,11 @@ def fit(
 ) -> None:
     """Make a classifier from a handful of photos, and say what to expect of it.
 
-    Example: handful fit photos --out model
+    Examples:
+
+    handful fit photos --out model
+
+    handful fit photos --out model --net lite0:size=224 --head prototypes --refuse 0.05
     """
     from handful.errors import BadInput
     from handful.photos.model import fit as fit_photos

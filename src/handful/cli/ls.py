@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from handful import registry
-from handful.cli.options import Json, emit
+from handful.cli.options import OUTPUT, Json, emit
+from handful.errors import BadInput
 
 app = typer.Typer(add_completion=False)
+
+FILTERS = "Which methods"
 
 
 @app.command()
@@ -17,29 +20,65 @@ def ls(
     kind: Annotated[
         str,
         typer.Argument(
-            help="methods, rules, nets, metrics, importers, collections, engines, trackers, diagnoses, recipes"
+            help="methods, rules, nets, metrics, importers, collections, engines, trackers, diagnoses or recipes; "
+            "the names of all by default."
         ),
     ] = "",
+    family: Annotated[
+        str | None,
+        typer.Option("--family", help="Only this family: metric, gradient, finetuning, ...", rich_help_panel=FILTERS),
+    ] = None,
+    setting: Annotated[
+        str | None,
+        typer.Option(
+            "--setting", help="Only this setting: few-shot, pairs, clustering or zero-shot.", rich_help_panel=FILTERS
+        ),
+    ] = None,
+    transductive: Annotated[
+        bool | None,
+        typer.Option(
+            "--transductive/--inductive",
+            help="Only methods that look at all queries together, or only those that do not.",
+            rich_help_panel=FILTERS,
+        ),
+    ] = None,
+    names: Annotated[
+        bool, typer.Option("--names", help="Print names alone, one per line.", rich_help_panel=OUTPUT)
+    ] = False,
     json: Json = False,
 ) -> None:
-    """List what there is.
+    """List what there is: the names of everything, or a table of the methods or recipes.
 
-    Example: handful ls methods
+    Examples:
+
+    handful ls
+
+    handful ls methods --family metric --transductive
+
+    handful ls methods --setting zero-shot --json
+
+    handful ls recipes
     """
-    kinds = [kind] if kind else [*registry.BUILTIN, "recipes"]
-    found = {k: _names(k) for k in kinds}
+    filters = {"family": family, "setting": setting, "transductive": transductive}
+    filters = {key: value for key, value in filters.items() if value is not None}
+    if filters and (kind != "methods" or names):
+        raise BadInput(f"--{next(iter(filters))} filters the table of methods; write: handful ls methods")
+    if kind in ("methods", "recipes") and not names:
+        from handful.cli.listing import methods, recipes, show
+
+        rows = methods(filters) if kind == "methods" else recipes()
+        emit({kind: rows}) if json else show(rows)
+        return
+    found: dict[str, Any] = {k: _names(k) for k in ([kind] if kind else [*registry.BUILTIN, "recipes"])}
     if json:
         emit(found)
         return
-    for k, names in found.items():
-        print(f"{k}:" if not kind else "", end="\n" if not kind else "")
-        for name in names:
-            print(f"  {name}" if not kind else name)
+    for k, some in found.items():
+        if not kind:
+            print(f"{k}:")
+        for name in some:
+            print(name if kind else f"  {name}")
 
 
 def _names(kind: str) -> list[str]:
-    if kind == "recipes":
-        from handful.runs.recipe import packaged
-
-        return packaged()
-    return registry.names(kind)
+    return registry.packaged() if kind == "recipes" else registry.names(kind)

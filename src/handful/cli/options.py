@@ -34,7 +34,14 @@ Shots = Annotated[
 ]
 Queries = Annotated[int, typer.Option("--queries", help="Number of query images of each class.", rich_help_panel=TASKS)]
 Tasks = Annotated[int, typer.Option("--tasks", "--n", help="Number of tasks.", rich_help_panel=TASKS)]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn.", rich_help_panel=TASKS)]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        help="Seed of all that is drawn at random; a training has its own (-s schedule.seed=1).",
+        rich_help_panel=TASKS,
+    ),
+]
 Split = Annotated[
     str | None,
     typer.Option("--split", help="Split to draw from (test, or everything if there are none).", rich_help_panel=TASKS),

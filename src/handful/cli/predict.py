@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import BatchSize, Device, Json, Precision, Threads, compute_of, emit
+from handful.cli.options import OUTPUT, BatchSize, Device, Json, Precision, Threads, compute_of, emit
 
 app = typer.Typer(add_completion=False)
 
@@ -17,7 +17,9 @@ app = typer.Typer(add_completion=False)
 def predict(
     model: Annotated[Path, typer.Argument(help="Model folder that handful fit has written.")],
     images: Annotated[list[Path], typer.Argument(help="Photos, or folders of them.")],
-    csv: Annotated[Path | None, typer.Option("--csv", help="Also write the answers to this file.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", help="Also write the answers to this file.", rich_help_panel=OUTPUT)
+    ] = None,
     device: Device = "cpu",
     precision: Precision = "float32",
     batch: BatchSize = 8,
@@ -26,7 +28,11 @@ def predict(
 ) -> None:
     """Say of which class each photo is, how sure that is, or that it is none of these.
 
-    Example: handful predict model new.jpg more/ --csv answers.csv
+    Examples:
+
+    handful predict model new.jpg more/ --csv answers.csv
+
+    handful predict model more/ --json
     """
     from handful.errors import BadInput
     from handful.photos.model import load

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import Json, emit
+from handful.cli.options import OUTPUT, Json, emit
 
 app = typer.Typer(add_completion=False)
+
+COMPARING = "How runs are compared"
 
 
 @app.command()
@@ -17,31 +19,62 @@ def report(
     runs: Annotated[
         list[str], typer.Argument(help="Runs' folders, recipes' folders, or folders of these; LABEL=FOLDER names one.")
     ],
-    out: Annotated[Path | None, typer.Option("--out", help="The page to write, such as page.html.")] = None,
-    tables: Annotated[Path | None, typer.Option("--tables", help="A folder for every table as files.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The page to write, such as page.html.", rich_help_panel=OUTPUT)
+    ] = None,
+    tables: Annotated[
+        Path | None, typer.Option("--tables", help="A folder for every table as files.", rich_help_panel=OUTPUT)
+    ] = None,
     formats: Annotated[
-        list[str] | None, typer.Option("--as", help="Format of the tables: csv, latex, markdown (all by default).")
+        list[str] | None,
+        typer.Option(
+            "--as", help="Format of the tables: csv, latex, markdown (all by default).", rich_help_panel=OUTPUT
+        ),
     ] = None,
-    metric: Annotated[str | None, typer.Option("--metric", help="Column to compare; the main one by default.")] = None,
-    test: Annotated[str, typer.Option("--test", help="Paired test: sign-flip, t or wilcoxon.")] = "sign-flip",
-    alpha: Annotated[float, typer.Option("--alpha", help="Level at which two methods are called different.")] = 0.05,
+    metric: Annotated[
+        str | None,
+        typer.Option("--metric", help="Column to compare; the main one by default.", rich_help_panel=COMPARING),
+    ] = None,
+    test: Annotated[
+        str, typer.Option("--test", help="Paired test: sign-flip, t or wilcoxon.", rich_help_panel=COMPARING)
+    ] = "sign-flip",
+    alpha: Annotated[
+        float,
+        typer.Option("--alpha", help="Level at which two methods are called different.", rich_help_panel=COMPARING),
+    ] = 0.05,
     groups: Annotated[
-        str, typer.Option("--groups", help="Bars of the rank diagram: wilcoxon or nemenyi.")
+        str, typer.Option("--groups", help="Bars of the rank diagram: wilcoxon or nemenyi.", rich_help_panel=COMPARING)
     ] = "wilcoxon",
-    over: Annotated[str, typer.Option("--over", help="Ranks over tasks, datasets or auto.")] = "auto",
+    over: Annotated[
+        str, typer.Option("--over", help="Ranks over tasks, datasets or auto.", rich_help_panel=COMPARING)
+    ] = "auto",
     collection: Annotated[
-        str | None, typer.Option("--collection", help="The collection, if it is not where the runs found it.")
+        str | None,
+        typer.Option(
+            "--collection", help="The collection, if it is not where the runs found it.", rich_help_panel=COMPARING
+        ),
     ] = None,
-    pictures: Annotated[int, typer.Option("--pictures", help="Tasks to picture, of the largest disagreement.")] = 3,
-    title: Annotated[str, typer.Option("--title", help="Title of the page.")] = "",
+    pictures: Annotated[
+        int, typer.Option("--pictures", help="Tasks to picture, of the largest disagreement.", rich_help_panel=OUTPUT)
+    ] = 3,
+    title: Annotated[str, typer.Option("--title", help="Title of the page.", rich_help_panel=OUTPUT)] = "",
     same_tasks: Annotated[
-        bool, typer.Option("--same-tasks", help="Refuse runs that were not all asked the same tasks.")
+        bool,
+        typer.Option(
+            "--same-tasks", help="Refuse runs that were not all asked the same tasks.", rich_help_panel=COMPARING
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
     """Compare runs: means with intervals, ties, paired tests, ranks, curves, pictures, as a page and as tables.
 
-    Example: handful report runs/protonet runs/matchingnet --out page.html --tables tables
+    Examples:
+
+    handful report runs/protonet runs/matchingnet --out page.html --tables tables
+
+    handful report ours=runs/a theirs=runs/b --metric balanced --test wilcoxon --json
+
+    handful report runs/ --same-tasks --tables tables --as latex
     """
     from handful.data.opening import open_collection
     from handful.report.report import Report

@@ -9,6 +9,10 @@ from typing import Annotated
 import typer
 
 from handful.cli.options import (
+    OUTPUT,
+    TASKS,
+    TRAINING,
+    WORK,
     Address,
     BatchSize,
     Device,
@@ -25,29 +29,50 @@ from handful.cli.options import (
 
 app = typer.Typer(add_completion=False)
 
+TABLE = "Which table"
+
 
 @app.command()
 def run(
     recipe: Annotated[str, typer.Argument(help="A TOML file, or a packaged name (handful ls recipes).")],
     scale: Annotated[
         str | None,
-        typer.Option("--scale", help="How long: quick (for two cores) or paper (as published), where both are."),
+        typer.Option(
+            "--scale",
+            help="How long: quick (for two cores) or paper (as published), where both are.",
+            rich_help_panel=TABLE,
+        ),
     ] = None,
     variants: Annotated[
-        list[str] | None, typer.Option("--with", help="A variant of the table, such as words; may be repeated.")
+        list[str] | None,
+        typer.Option("--with", help="A variant of the table, such as words; may be repeated.", rich_help_panel=TABLE),
     ] = None,
-    collection: Annotated[str | None, typer.Option("--collection", help="Run it on this collection instead.")] = None,
+    collection: Annotated[
+        str | None, typer.Option("--collection", help="Run it on this collection instead.", rich_help_panel=TABLE)
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for models and runs; what is there is not done again.")
+        Path | None,
+        typer.Option(
+            "--out", help="Folder for models and runs; what is there is not done again.", rich_help_panel=OUTPUT
+        ),
     ] = None,
     tasks: Annotated[
-        int | None, typer.Option("--tasks", "--n", help="Number of tasks in each cell, instead of the recipe's.")
+        int | None,
+        typer.Option(
+            "--tasks", "--n", help="Number of tasks in each cell, instead of the recipe's.", rich_help_panel=TASKS
+        ),
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option("--steps", help="At most this many steps in every stage of training: to see a recipe run."),
+        typer.Option(
+            "--steps",
+            help="At most this many steps in every stage of training: to see a recipe run.",
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
-    answers: Annotated[bool, typer.Option("--answers", help="Keep every answer beside each run's table.")] = False,
+    answers: Annotated[
+        bool, typer.Option("--answers", help="Keep every answer beside each run's table.", rich_help_panel=OUTPUT)
+    ] = False,
     workers: Workers = None,
     engine: EngineName = None,
     address: Address = None,
@@ -56,7 +81,9 @@ def run(
     device: Device = "cpu",
     precision: Precision = "float32",
     batch: BatchSize = 64,
-    threads: Annotated[int | None, typer.Option("--threads", help="Threads, instead of the recipe's.")] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", help="Threads, instead of the recipe's.", rich_help_panel=WORK)
+    ] = None,
     json: Json = False,
 ) -> None:
     """Fill a recipe's table, reported numbers beside measured ones; trainings and evaluations share the engine's workers.

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from handful.cli.options import (
+    OUTPUT,
     Json,
     Queries,
     RuleName,
@@ -44,15 +45,26 @@ def draw(
     split: Split = None,
     scheme: Scheme = None,
     json: Json = False,
-    show: Annotated[Path | None, typer.Option("--show", help="Picture the first task in this PNG.")] = None,
-    save: Annotated[Path | None, typer.Option("--save", help="Write the episodes to this file.")] = None,
+    show: Annotated[
+        Path | None, typer.Option("--show", help="Picture the first task in this PNG.", rich_help_panel=OUTPUT)
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", help="Write the episodes to this file.", rich_help_panel=OUTPUT)
+    ] = None,
     replay: Annotated[
-        Path | None, typer.Option("--replay", help="Read the episodes from this file instead of drawing.")
+        Path | None,
+        typer.Option("--replay", help="Read the episodes from this file instead of drawing.", rich_help_panel=OUTPUT),
     ] = None,
 ) -> None:
     """Draw episodes.
 
-    Example: handful tasks draw world --ways 5 --shots 5 --queries 15 --seed 0 --n 3 --json
+    Examples:
+
+    handful tasks draw world --ways 5 --shots 5 --queries 15 --seed 0 --n 3 --json
+
+    handful tasks draw world --rule ood --ways 3 --shots 1 --queries 5 --show task.png
+
+    handful tasks draw world --tasks 100 --save tasks.jsonl
     """
     from handful.data.opening import open_collection
     from handful.tasks.files import read_episodes, write_episodes

@@ -12,6 +12,8 @@ from typing import Annotated
 import typer
 
 from handful.cli.options import (
+    OUTPUT,
+    WORK,
     BatchSize,
     Device,
     Json,
@@ -39,7 +41,7 @@ app = typer.Typer(add_completion=False)
 def train(
     method: Annotated[str, typer.Argument(help="Method by name (handful ls methods).")],
     collection: Annotated[str, typer.Argument(help="Packed folder, world:..., or a folder of images.")],
-    out: Annotated[Path, typer.Option("--out", help="Model folder to write.")],
+    out: Annotated[Path, typer.Option("--out", help="Model folder to write.", rich_help_panel=OUTPUT)],
     ways: Ways = "5",
     shots: Shots = "5",
     queries: Queries = 5,
@@ -49,27 +51,43 @@ def train(
     setting: Set = None,
     track: Annotated[
         list[str] | None,
-        typer.Option("--track", help="Where to log, once each: csv, tensorboard, wandb:project=NAME, mlflow."),
+        typer.Option(
+            "--track",
+            help="Where to log; may be repeated: csv, tensorboard, wandb:project=NAME, mlflow.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     track_to: Annotated[
-        Path | None, typer.Option("--track-to", help="Folder of the trackers' files (OUT.track by default).")
+        Path | None,
+        typer.Option(
+            "--track-to", help="Folder of the trackers' files (OUT.track by default).", rich_help_panel=OUTPUT
+        ),
     ] = None,
     device: Device = "cpu",
     precision: Precision = "float32",
     batch: BatchSize = 64,
     threads: Threads = 1,
-    compile_: Annotated[bool, typer.Option("--compile", help="Train the backbone through torch.compile.")] = False,
+    compile_: Annotated[
+        bool, typer.Option("--compile", help="Train the backbone through torch.compile.", rich_help_panel=WORK)
+    ] = False,
     sync_norm: Annotated[
-        bool, typer.Option("--sync-norm", help="Under torchrun on CUDA: batch norm over all processes' images.")
+        bool,
+        typer.Option(
+            "--sync-norm", help="Under torchrun on CUDA: batch norm over all processes' images.", rich_help_panel=WORK
+        ),
     ] = False,
     profile: Profile = False,
     json: Json = False,
 ) -> None:
     """Meta-train a method on the train split; a killed training goes on from its checkpoint.
 
-    Example: handful train protonet world --out model -s net=conv4 -s schedule.steps=200 --track csv
+    Examples:
 
-    On several processes: torchrun --nproc-per-node 2 -m handful train protonet world --out model -s schedule.tasks=4
+    handful train protonet world --out model -s net=conv4 -s schedule.steps=200 --track csv
+
+    handful train r2d2 packed/photos --out model --ways 5 --shots 1 -s schedule.validate_every=100
+
+    torchrun --nproc-per-node 2 -m handful train protonet world --out model -s schedule.tasks=4
     """
     from handful.data.opening import open_collection
     from handful.errors import BadInput

@@ -18,6 +18,7 @@ from handful.errors import BadInput, nearest
 from handful.methods.contract import Learner, Method, load
 from handful.methods.schedule import Schedule
 from handful.nets.compute import Compute
+from handful.registry import packaged
 from handful.runs.engine import Engine, make_engine
 from handful.runs.evaluate import evaluate
 from handful.runs.filled import RecipeResult
@@ -89,20 +90,6 @@ class Recipe(_Strict):
     valid: RuleSpec | None = None
     test: list[TestSpec] = Field(min_length=1)
     method: list[MethodSpec] = Field(min_length=1)
-
-
-def packaged() -> list[str]:
-    """Names of the recipes that come with the library."""
-    root = resources.files("handful") / "recipes"
-    found = []
-    for folder in sorted(root.iterdir(), key=lambda p: p.name):
-        if folder.is_dir():
-            found += [
-                f"{folder.name}/{f.name[:-5]}"
-                for f in sorted(folder.iterdir(), key=lambda p: p.name)
-                if f.name.endswith(".toml")
-            ]
-    return found
 
 
 def read_recipe(name: str, scale: str | None = None, variants: Iterable[str] = ()) -> Recipe:

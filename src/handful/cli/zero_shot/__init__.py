@@ -1,4 +1,4 @@
-"""handful zero-shot: one file a verb."""
+"""handful zero-shot: one file for each verb."""
 
 from __future__ import annotations
 

@@ -40,12 +40,16 @@ def analyse(
     among: Among = None,
     population: Population = None,
     group: Annotated[
-        int | None, typer.Option("--group", help="Classes a test set in the figures (100, or a fifth of all).")
+        int | None,
+        typer.Option("--group", help="Number of classes of each test set in the figures (100, or a fifth of all)."),
     ] = None,
     levels: Annotated[int, typer.Option("--levels", help="Structural ratios to aim at.")] = 5,
     each: Annotated[int, typer.Option("--each", help="Test sets at each ratio.")] = 4,
     probe: Annotated[
-        int | None, typer.Option("--train-per-class", help="Training images a class of the probes (250, or half).")
+        int | None,
+        typer.Option(
+            "--train-per-class", help="Number of images of each class that probes are trained on (250, or half)."
+        ),
     ] = None,
     scheme: Scheme = None,
     setting: Set = None,
@@ -59,7 +63,11 @@ def analyse(
 
     An option of one method is set as -s sgcn.epochs=300, of all that have it as -s seed=1.
 
-    Example: handful zero-shot analyse trivial,eszsl,sgcn packed/tiny --semantics wordnet:glove.txt --frequency --page a.html
+    Examples:
+
+    handful zero-shot analyse trivial,eszsl,sgcn packed/tiny --semantics wordnet:glove.txt --frequency --page a.html
+
+    handful zero-shot analyse eszsl packed/tiny --semantics stored --group 50 --levels 3 --json
     """
     from handful.audits.zero_shot.analysis import analyse as take_apart
     from handful.audits.zero_shot.analysis_page import accuracy_table, save_analysis_page
@@ -146,7 +154,7 @@ def select(
     source: Annotated[Path, typer.Argument(help="Features: .npz, .h5, or .mat (or folder) of the xlsa17 layout.")],
     out: Annotated[Path | None, typer.Option("--out", help="Write image,class,tested,right here.")] = None,
     taxonomy: Tree = "wordnet",
-    classes: Annotated[int, typer.Option("--classes", "-n", help="Classes a round.")] = 1000,
+    classes: Annotated[int, typer.Option("--classes", "-n", help="Number of classes in each round.")] = 1000,
     train: Annotated[int, typer.Option("--train-per-class", help="Images of each class to train a probe on.")] = 250,
     probe: Annotated[str, typer.Option("--probe", help="ridge or softmax.")] = "ridge",
     seed: Seed = 0,
@@ -154,7 +162,11 @@ def select(
 ) -> None:
     """Which images can a supervised probe name? The sample-wise selection of Appendix C.
 
-    Example: handful zero-shot select lite0.npz --train-per-class 20 --out quality.csv
+    Examples:
+
+    handful zero-shot select lite0.npz --train-per-class 20 --out quality.csv
+
+    handful zero-shot select lite0.npz --classes 500 --probe softmax --out quality.csv
     """
     from handful.audits.zero_shot.selecting import write_quality
     from handful.audits.zero_shot.visual import select_samples

@@ -25,8 +25,8 @@ from handful.errors import BadInput
 
 def build(
     train: Train,
-    candidates: Annotated[Path, typer.Option("--candidates", help="Classes to choose from, one id a line.")],
-    n: Annotated[int, typer.Option("--classes", "-n", help="How many test classes.")] = 500,
+    candidates: Annotated[Path, typer.Option("--candidates", help="Classes to choose from, one id per line.")],
+    n: Annotated[int, typer.Option("--classes", "-n", help="Number of test classes.")] = 500,
     out: Annotated[Path | None, typer.Option("--out", help="Write the chosen classes here.")] = None,
     taxonomy: Tree = "wordnet",
     words: Words = None,
@@ -56,7 +56,11 @@ def build(
 ) -> None:
     """Build a consistent test split of maximal structural ratio.
 
-    Example: handful zero-shot build --train train.txt --candidates all.txt -n 500 --exclude person --out mine.txt
+    Examples:
+
+    handful zero-shot build --train train.txt --candidates all.txt -n 500 --exclude person --out mine.txt
+
+    handful zero-shot build --train train.txt --candidates all.txt -n 100 --quality quality.csv --images-out images.csv --json
     """
     from handful.audits.zero_shot.builder import build as build_split
     from handful.audits.zero_shot.builder import pick_images
@@ -99,7 +103,7 @@ def build(
 
 def hops(
     train: Train,
-    candidates: Annotated[Path, typer.Option("--candidates", help="Classes to choose from, one id a line.")],
+    candidates: Annotated[Path, typer.Option("--candidates", help="Classes to choose from, one id per line.")],
     steps: Annotated[int | None, typer.Option("--steps", "-k", help="Farthest from train; any, if not given.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write the classes here.")] = None,
     published: Annotated[
@@ -110,7 +114,11 @@ def hops(
 ) -> None:
     """Recompute ImageNet's 1-hop (-k 1), 2-hops (-k 2) and all test splits from the graph.
 
-    Example: handful zero-shot hops --train train.txt --candidates all.txt -k 2 --published 2-hops.txt
+    Examples:
+
+    handful zero-shot hops --train train.txt --candidates all.txt -k 2 --published 2-hops.txt
+
+    handful zero-shot hops --train train.txt --candidates all.txt -k 1 --out 1-hop.txt
     """
     from handful.data.class_splits import hops as within
     from handful.data.class_splits import read_classes, write_classes
