@@ -152,7 +152,7 @@ def test_a_wrong_value_of_any_option_is_refused_from_python_and_by_name(kind, na
             lambda: Schedule(optimiser="rmsprop"),
             "schedule: option optimiser cannot be 'rmsprop'; give adam, adamw or sgd",
         ),
-        (lambda: Schedule(augment=("flop",)), "give any number of: crop, flip or jitter"),
+        (lambda: Schedule(augment=("flop",)), "give any number of: crop, resized-crop, flip or jitter"),
         (lambda: Schedule(step=3), "schedule has no option 'step'; did you mean steps"),
         (lambda: make("protonet", schedule={"optimiser": "rmsprop"}), "protonet.schedule: option optimiser"),
         (lambda: make("protonet", **{"schedule.steps": "many"}), "cannot be 'many'; give a whole number"),
