@@ -76,7 +76,7 @@ class ZeroShotMethod(Method):
         strange = [name for name in self.kept or () if name not in self.grid]
         if strange:
             raise BadInput(
-                f"{self.name}: {strange[0]} is not tuned, so it need not be kept; {nearest(strange[0], self.grid)}"
+                f"{self.name}: option kept cannot be {strange[0]!r}, which is not tuned; {nearest(strange[0], self.grid)}"
             )
 
     def learn(self, data: Training) -> State:
