@@ -172,7 +172,7 @@ def test_an_option_set_to_its_default_is_kept_too(bench) -> None:
     assert set(tuning.tried(ESZSL(kept=("lambda_",)))) == {"gamma"}
     learner = ESZSL(gamma=1.0, lambda_=1.0).meta_fit(bench["train"], bench["valid"])
     assert (learner.method.gamma, learner.method.lambda_) == (1.0, 1.0) and learner.tuning == []
-    with pytest.raises(BadInput, match="by is not tuned"):
+    with pytest.raises(BadInput, match="option kept cannot be 'by', which is not tuned"):
         ESZSL(kept=("by",))
 
 
