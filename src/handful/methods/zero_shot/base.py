@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from torch import Tensor
 
-from handful.errors import BadInput, Mismatch, nearest
+from handful.errors import BadInput, Mismatch
 from handful.methods.contract import Method
 from handful.methods.zero_shot import tuning
 from handful.methods.zero_shot.data import Candidates, Given, State, Training, read
@@ -76,7 +76,7 @@ class ZeroShotMethod(Method):
         strange = [name for name in self.kept or () if name not in self.grid]
         if strange:
             raise BadInput(
-                f"{self.name}: option kept cannot be {strange[0]!r}, which is not tuned; {nearest(strange[0], self.grid)}"
+                f"{self.name}: option kept cannot be {strange[0]!r}, which is not tuned; give some of {', '.join(self.grid)}"
             )
 
     def learn(self, data: Training) -> State:
