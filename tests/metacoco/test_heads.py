@@ -145,8 +145,8 @@ def test_lp_ft_fb_probe_is_sgd_on_features_and_firth_softens_it():
             "lp-ft-fb", net="pixels", probe_passes=60, probe_rate=0.1, probe_firth=firth, task_batch=0, tune_passes=0
         )
         scores = torch.tensor(method.untrained((6,)).fit(support).predict(Query(x)))
-        w = (0.01 * torch.randn(3, 6, generator=torch.Generator().manual_seed(4))).requires_grad_()
-        c = torch.zeros(3, requires_grad=True)
+        generator = torch.Generator().manual_seed(4)
+        w, c = (((2 * torch.rand(*n, generator=generator) - 1) / 6**0.5).requires_grad_() for n in ((3, 6), (3,)))
         optimiser = torch.optim.SGD([w, c], 0.1, momentum=0.9, dampening=0.9, weight_decay=0.001)
         for _ in range(60):
             optimiser.zero_grad()

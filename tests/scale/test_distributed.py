@@ -139,7 +139,7 @@ def test_norms_without_batch_statistics_do_not_look_at_the_neighbours():
         torch.testing.assert_close(net(x)[:2], net(x[:2]))
     net = build("conv4:filters=8", (16, 16, 3)).train()
     assert not torch.allclose(net(x)[:2], net(x[:2]))
-    with pytest.raises(BadInput, match="did you mean group"):
+    with pytest.raises(BadInput, match="give batch, group, layer or none"):
         build("conv4:norm=groups", (16, 16, 3))
     with pytest.raises(BadInput, match="multiple of 8 filters"):
         build("conv4:norm=group,filters=12", (16, 16, 3))

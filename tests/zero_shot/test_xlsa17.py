@@ -73,15 +73,18 @@ def test_the_proposed_scheme_trains_on_no_test_image(birds: Path) -> None:
 
 
 def test_one_command_tunes_and_tests(birds: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call(capsys, "zero-shot", "pack", birds, tmp_path / "cub")
-    plain, err = call(capsys, "zero-shot", "run", "eszsl", tmp_path / "cub", "--save", tmp_path / "m", "--json")
+    call(capsys, "data", "pack", birds, tmp_path / "cub", "--as", "features")
+    plain, err = call(
+        capsys, "eval", "eszsl", tmp_path / "cub", "--rule", "zero-shot", "--save", tmp_path / "m", "--json"
+    )
     assert "chosen on 8 validation classes" in err
     assert value(plain, "top1") > 0.5
     seen = {}
     for calibration in ("0", "validation"):
         both, _ = call(
-            capsys, "zero-shot", "run", "sync", tmp_path / "cub", "--generalised", "-s", f"calibration={calibration}", "--json"
-        )  # fmt: skip
+            *(capsys, "eval", "sync", tmp_path / "cub", "--rule", "generalised-zero-shot"),
+            *("-s", f"calibration={calibration}", "--json"),
+        )
         seen[calibration] = {k: value(both, k) for k in ("seen1", "unseen1", "harmonic1")}
     assert seen["validation"]["unseen1"] > seen["0"]["unseen1"]
     assert seen["validation"]["harmonic1"] > seen["0"]["harmonic1"] + 0.1
