@@ -19,7 +19,7 @@ def test_the_demo_ends_in_three_pages_and_keeps_its_runs(monkeypatch, folders, s
     small = Part(Section("A setting", ["Some words."]), {"A setting": runs})
     monkeypatch.setattr(sections, "SETTINGS", {"a setting": lambda seed, steps: small})
     monkeypatch.setattr(sections, "audited", lambda seed: audit(source, only=["imbalance"], net="pixels", seed=seed))
-    monkeypatch.setattr("handful.runs.engine.engine", lambda workers: Inline())
+    monkeypatch.setattr("handful.runs.engine.make_engine", lambda **more: Inline())
     for _ in range(2):  # a second demo in the same folder takes the place of the first
         with pytest.raises(SystemExit) as end:
             main(["demo", "--out", str(tmp_path / "d")])
