@@ -28,6 +28,7 @@ CASES: dict[str, list[str]] = {
     "wordnet_networkx": [],
     "growth": [],
     "workers": [],
+    "cores": [],
     "throughput": [],
     "throughput resnet12": ["--net", "resnet12", "--images", "600"],
     "evaluate": [],

@@ -9,6 +9,7 @@ normalises them and embeds each once; the share is that of its embedding phase (
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    os.environ["HANDFUL_CORES"] = "1"  # the bare network has one core too
     judged = quiet()
     side, n = options.size, options.images
     rng = np.random.default_rng(0)
