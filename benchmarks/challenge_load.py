@@ -26,7 +26,7 @@ from sqlalchemy import select
 
 from handful.challenge import rules, scores
 from handful.challenge.db import Database, Submission
-from handful.challenge.plan import Row
+from handful.challenge.plan import TaskRow
 from handful.challenge.running import Outcome
 from handful.challenge.service import make_app
 from handful.challenge.spec import TEMPLATE, read
@@ -49,7 +49,7 @@ def work(root: Path, url: str, seconds: float) -> None:
 
     def run(lease, secret, place, progress):
         time.sleep(seconds)
-        rows = [Row(i, f"set-{i % 3}", 2 + i % 4, 1 + i % 5, 8, 0.5, 0.5, 0.5) for i in range(30)]
+        rows = [TaskRow(i, f"set-{i % 3}", 2 + i % 4, 1 + i % 5, 8, 0.5, 0.5, 0.5) for i in range(30)]
         frame = scores.frame_of([rows])
         facts = scores.write(frame, place / "results", seconds, "Results")
         return Outcome(frame=frame, facts=facts, seconds=seconds)

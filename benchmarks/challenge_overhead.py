@@ -23,9 +23,9 @@ import numpy as np
 from machine import quiet, verdict
 
 from handful.challenge.evaluate import ArraySource, evaluate, write_training
-from handful.challenge.job import Job
+from handful.challenge.job import SandboxJob
 from handful.challenge.kit.cdmetadl.ingestion.data_generator import to_tensor
-from handful.challenge.plan import Plan
+from handful.challenge.plan import RunPlan
 from handful.challenge.walls import detect
 
 SUBMISSION = """
@@ -75,19 +75,19 @@ def main() -> None:
     images = random.integers(0, 256, (800, options.size, options.size, 3), dtype=np.uint8)
     sets = {"noise": (images, np.repeat(np.arange(20), 40))}
     own: list[float] = []
-    finish = Job.finish
+    finish = SandboxJob.finish
 
-    def reading(job: Job) -> None:
+    def reading(job: SandboxJob) -> None:
         finish(job)
         own.append(sum(float(x) for x in re.findall(r"own=([\d.]+)", job.text())))
 
-    Job.finish = reading  # type: ignore[method-assign]
+    SandboxJob.finish = reading  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
         (root / "submission").mkdir()
         (root / "submission" / "model.py").write_text(SUBMISSION)
         source = ArraySource(sets, ways=(2, 20), shots=(1, 20), queries=20)
-        plan = Plan(tasks_per_dataset=options.tasks, secret=b"overhead")
+        plan = RunPlan(tasks_per_dataset=options.tasks, secret=b"overhead")
         result = evaluate(root / "submission", write_training(sets, root / "train"), source, plan, root)
     if result.failure is not None:
         raise SystemExit(str(result.failure))

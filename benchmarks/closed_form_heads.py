@@ -20,8 +20,8 @@ from handful import registry
 from handful.data.collection import Card, Collection, as_table
 from handful.methods.batch import pad
 from handful.methods.contract import make
-from handful.runs.embedding import Features
-from handful.runs.scoring import CHUNK, Job, embedded_scores, one_by_one
+from handful.runs.embedding import EmbeddedRows
+from handful.runs.scoring import CHUNK, ScoringJob, embedded_scores, one_by_one
 from handful.tasks.nway import NWay
 
 HEADS = ("protonet", "matchingnet", "r2d2", "frn", "rfs-simple", "dn4", "covamnet", "tpn")
@@ -43,9 +43,9 @@ def measure(name: str, n: int, rounds: int, width: int) -> tuple[list[float], fl
     rule = NWay(collection.whole, 5, 5, 15)
     learner = make(name, net="pixels").untrained(collection.card.shape, 5)
     features = np.asarray(collection.array)
-    stored = Features(np.arange(len(features)))
+    stored = EmbeddedRows(np.arange(len(features)))
     stored.put(slice(None), features[..., None, None] if learner.method.maps else features, None, file=False)
-    job = Job(learner, rule, ("accuracy",), (0,), n, False, stored)
+    job = ScoringJob(learner, rule, ("accuracy",), (0,), n, False, stored)
     episodes = rule.draw_block(0, 0, n)
 
     def chunks() -> list[np.ndarray]:

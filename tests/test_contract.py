@@ -9,16 +9,16 @@ import re
 import numpy as np
 import pytest
 
-from benches import BENCHES, MORE_RULES, quick, rules_for, small
 from handful import registry
 from handful.errors import BadInput, Infeasible
 from handful.methods.contract import load, make
 from handful.methods.embedded import EmbeddedLearner
 from handful.methods.schedule import Schedule
 from handful.options import parameters
-from handful.runs.evaluate import Job, embed_needed, embedded_scores, evaluate
+from handful.runs.evaluate import ScoringJob, embed_needed, embedded_scores, evaluate
 from handful.tasks import NWay
 from handful.tasks.episode import SHOWS, Episode, Query
+from made.benches import BENCHES, MORE_RULES, quick, rules_for, small
 
 METHODS = registry.names("methods")
 
@@ -26,7 +26,7 @@ METHODS = registry.names("methods")
 def learner_for(name):
     method = quick(name)
     rules = rules_for(method)
-    assert rules, f"no small benchmark asks what {name} answers; add one to benches.py"
+    assert rules, f"no small benchmark asks what {name} answers; add one to made/benches.py"
     rule = rules[0]
     return method.untrained(rule.image_shape, 6), rules
 
@@ -78,7 +78,7 @@ def test_a_padded_batch_answers_as_single_tasks_do(name):
     if not isinstance(learner, EmbeddedLearner):
         return
     for rule in rules:
-        job = Job(learner, rule, rule.metrics, (0,), 5, False)
+        job = ScoringJob(learner, rule, rule.metrics, (0,), 5, False)
         job.features = embed_needed(job, [0], 1, None)
         episodes = job.episodes(0)[1]
         for episode, (scores, _) in zip(episodes, embedded_scores(job, episodes), strict=True):

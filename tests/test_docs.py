@@ -13,12 +13,12 @@ import pytest
 
 import documents
 import workspace
-from benches import small
 from documents import NOT_RUN, PAGES, ROOT, SMALLER, commands, reason_not_to_run, smaller
 from handful import registry
 from handful.errors import Missing
 from handful.runs.evaluate import evaluate
 from handful.tasks import NWay
+from made.benches import small
 
 
 def test_the_contributing_page_s_files_are_whole(monkeypatch):

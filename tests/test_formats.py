@@ -10,8 +10,8 @@ import pytest
 
 import handful as hf
 from handful.report.entries import gather
-from handful.runs.again import episode_again, rule_again
 from handful.runs.recipe import read_recipe, run_recipe
+from handful.runs.replay import replay_episode, replay_rule
 from handful.tasks.files import read_episodes
 
 OLD = Path(__file__).parent / "fixtures" / "format-0.1"
@@ -52,15 +52,15 @@ def test_a_run_folder_opens_compares_and_is_drawn_again(old, name):
     run = hf.Run.open(old / name)
     assert len(run.frame) == run.identity["n"] and str(run)
     assert run.compare(hf.Run.open(old / name)).difference.value == 0
-    rule = rule_again(run)
-    task = episode_again(run, rule, 0, 1)
+    rule = replay_rule(run)
+    task = replay_episode(run, rule, 0, 1)
     row = run.frame.row(1, named=True)
     assert (task.n_classes, task.shots) == (row["ways"], row["shots"])
 
 
 def test_the_answers_of_a_run_are_those_of_its_tasks(old):
     run = hf.Run.open(old / "run")
-    drawn = rule_again(run).draw(run.identity["seed"], 2)
+    drawn = replay_rule(run).draw(run.identity["seed"], 2)
     kept = run.answers.filter(run.answers["task"] == 2)
     assert kept["query"].to_list() == drawn.query.tolist()
     assert kept["truth"].to_list() == drawn.query_labels.tolist()

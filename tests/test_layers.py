@@ -13,7 +13,7 @@ import handful
 
 ROOT = Path(handful.__file__).parent
 # Modules that everything may use, then the folders from the ground up; the package itself and __main__ are above all.
-GROUND = ("errors", "options", "files", "registry", "door", "progress", "clock", "_version")
+GROUND = ("cache", "errors", "options", "files", "frames", "registry", "door", "progress", "clock", "_version")
 FOLDERS = "data tasks metrics nets methods runs photos report audits challenge demo cli".split()
 LEVEL = dict.fromkeys(GROUND, 0) | {name: i + 1 for i, name in enumerate(FOLDERS)}
 TOP = len(FOLDERS) + 1
@@ -121,3 +121,11 @@ def test_no_new_circle_of_modules():
     circles = [c for c in nx.strongly_connected_components(graph) if len(c) > 1]
     new = [c for c in circles if not any(c <= known for known in CIRCLES)]
     assert not new, "\n".join(" <-> ".join(sorted(c)) for c in new)
+
+
+def test_tests_mirror_the_source_folder_by_folder():
+    here = Path(__file__).parent
+    own = {"made", "fixtures"}  # what tests make for each other, and files that older versions wrote
+    for folder in sorted({file.parent.relative_to(here) for file in here.rglob("test_*.py")} - {Path()}):
+        assert folder.parts[0] in own or (ROOT / folder).is_dir(), f"tests/{folder} mirrors no folder of the source"
+    assert {d for d in FOLDERS if not (here / d).is_dir()} == set(), "a folder of the source has no tests of its own"

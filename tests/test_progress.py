@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from benches import small
 from handful import progress
 from handful.methods.contract import make
 from handful.tasks.nway import NWay
+from made.benches import small
 
 
 def test_a_log_gets_a_line_every_half_minute(capsys):

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benches import small
 from documents import ROOT, files
 from handful.data.collection import Card, Collection, as_table
+from made.benches import small
 
 TRAIN = (
     "n02123045 n02123159 n02085620 n02099601 n02106662 n02129165 n02129604 n02128385 n02130308 n02132136 n02134084 "
@@ -43,7 +43,7 @@ def image_folders(folder: Path, classes: int = 16, each: int = 8) -> None:
 @cache
 def many_classes() -> Collection:
     """Enough classes and images for twenty ways, twenty shots and twenty queries."""
-    from patterns import blobs
+    from made.patterns import blobs
 
     made = blobs(n_classes=60, each=41, size=16)
     table = made.table.drop("dataset", "context")

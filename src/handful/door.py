@@ -38,7 +38,7 @@ NAMES: dict[str, dict[str, str]] = {
         "make": "handful.tasks.rule:make",
     },
     "handful.metrics": {
-        "Comparison": "handful.metrics.compare:Comparison",
+        "PairedTest": "handful.metrics.compare:PairedTest",
         "Estimate": "handful.metrics.base:Estimate",
         "Metric": "handful.metrics.base:Metric",
         "mean_interval": "handful.metrics.base:mean_interval",

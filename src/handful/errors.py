@@ -39,6 +39,15 @@ def nearest(name: str, known: Iterable[str], n: int = 3) -> str:
     return f"known: {', '.join(names)}" if names else "none are known"
 
 
+def install_hint(extra: str) -> str:
+    """How to get an extra: from the clone that runs, or from the package index."""
+    from pathlib import Path
+
+    clone = Path(__file__).resolve().parents[2]
+    what = f"-e '{clone}[{extra}]'" if (clone / "pyproject.toml").is_file() else f"'handful[{extra}]'"
+    return f"install it with: pip install {what}"
+
+
 def require(module: str, extra: str):
     """Import an optional package, or say which extra brings it."""
     import importlib
@@ -46,4 +55,4 @@ def require(module: str, extra: str):
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise Missing(f"{module} is not installed; install it with: pip install 'handful[{extra}]'") from error
+        raise Missing(f"{module} is not installed; {install_hint(extra)}") from error

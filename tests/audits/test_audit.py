@@ -17,7 +17,7 @@ from handful.audits.context import Context, features_of, fewer
 from handful.audits.finding import TOPICS, Diagnosis, Finding, first_clause
 from handful.cli import main
 from handful.errors import BadInput, Mismatch
-from patterns import blobs
+from made.patterns import blobs
 
 ALL = [name for name in registry.table("diagnoses") if name != "cscc"]
 LACK = {"columns", "context-alone", "context-gap", "context-probe", "image-text", "composition", "structural-bias"}
@@ -181,8 +181,8 @@ def test_only_images_that_tasks_need_are_looked_at_and_each_once():
     c = blobs(n_classes=20, each=40)
     context = Context(c, net="pixels")
     read: list[int] = []
-    look = context.view._look
-    context.view._look = lambda images: (read.append(len(images)), look(images))[1]
+    look = context.view._embed
+    context.view._embed = lambda images: (read.append(len(images)), look(images))[1]
     part = context.view.like(fewer(context.part, 60, 0))
     assert len(part) <= 60 and part.n_classes >= 5
     for _ in range(2):
@@ -195,7 +195,7 @@ def test_a_diagnosis_of_ones_own_is_one_class_and_one_line(monkeypatch):
     class Size(Diagnosis):
         name, question, topic = "size", "How many images are there?", "clean"
 
-        def look(self, context):
+        def run(self, context):
             n = float(len(context.collection))
             return [Finding(self.name, f"there are {n:.0f} images; no more", n, n, n, "nothing", "none", "green")]
 

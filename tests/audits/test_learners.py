@@ -7,10 +7,10 @@ import json
 import pytest
 
 import handful as hf
-from handful.audits.asking import tasks_of
 from handful.audits.context import Context, usual_tasks
 from handful.audits.learners import answering, on, trained
 from handful.audits.score_split import REST, ScoreSplit
+from handful.audits.tasks import tasks_of
 from handful.cli import main
 from handful.errors import Infeasible, Mismatch
 from handful.methods.contract import make
@@ -20,9 +20,9 @@ from handful.tasks import AnyWay, NWay
 from handful.tasks.clustering import Clustering
 from handful.tasks.context import OOD
 from handful.tasks.mix import Mix
-from patterns import blobs
+from made.patterns import blobs
 
-from .test_readers import described, look
+from .test_readers import described, split_score
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def folder(tmp_path_factory):
 
 def test_the_score_of_a_model_folder_is_that_of_evaluating_it_on_the_pixels(folder):
     c = blobs(noise=500.0)
-    found, parts = look(c, method=str(folder))
+    found, parts = split_score(c, method=str(folder))
     n = found.details["tasks"]
     run = evaluate(hf.methods.load(folder), usual_tasks(Context(c, net="pixels").part), n, 0, metrics=("accuracy",))
     assert found.details["score"]["value"] == pytest.approx(run.estimate("accuracy").value, abs=1e-12)
@@ -63,7 +63,7 @@ def test_the_score_of_a_model_folder_is_that_of_evaluating_it_on_the_pixels(fold
     assert found.details["score"]["value"] < 0.95 and parts[REST] != 0
     small = Context(blobs(size=12), net="mlp:hidden=0,out=4", method=str(folder), seconds=3)
     with pytest.raises(Mismatch, match="16x16x3"):
-        ScoreSplit().look(small)
+        ScoreSplit().run(small)
 
 
 def test_a_method_is_trained_on_the_pixels_of_the_training_classes_and_says_for_how_long():
@@ -75,7 +75,7 @@ def test_a_method_is_trained_on_the_pixels_of_the_training_classes_and_says_for_
 
 def test_a_method_that_needs_no_labels_is_asked_for_clusters_and_one_without_time_is_refused(folder):
     c = blobs()
-    found, _ = look(c, method="kmeans")
+    found, _ = split_score(c, method="kmeans")
     assert "kmeans on pixels; 5-way 5-shot without labels" in found.sentence
     with pytest.raises(Infeasible, match="more minutes"):
         trained(make("protonet"), usual_tasks(c.train), 1e-3, Compute())
@@ -85,13 +85,13 @@ def test_a_method_that_needs_no_labels_is_asked_for_clusters_and_one_without_tim
 
 def test_features_have_no_pixels_so_that_a_small_net_is_trained_on_them(folder):
     c, _ = described(composed=False)
-    found, _ = look(c, method="protonet", split="test", seconds=8)
+    found, _ = split_score(c, method="protonet", split="test", seconds=8)
     assert "protonet on its features, trained here for" in found.details["method"]
     assert "of 1,000 steps" in found.sentence
     with pytest.raises(Mismatch, match="feature maps"):
-        look(c, method="dn4", split="test")
+        split_score(c, method="dn4", split="test")
     with pytest.raises(Infeasible, match="no training classes"):
-        look(c, method="protonet", split="all")
+        split_score(c, method="protonet", split="all")
 
 
 def call(capsys, *arguments: str) -> tuple[int, str, str]:

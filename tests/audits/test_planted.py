@@ -31,7 +31,7 @@ def truth(c: Collection, factors: tuple[str, ...], noise: float = 0.1) -> np.nda
 def finding(name: str, c: Collection, factors: tuple[str, ...], index: int = 0, **options):
     context = Context(c, features=truth(c, factors), budget=60, seconds=2, **options)
     with context.pinned():
-        return registry.make("diagnoses", name).look(context)[index]
+        return registry.make("diagnoses", name).run(context)[index]
 
 
 def still(name: str, settings: list[tuple[Collection, tuple[str, ...]]], within: float = 0.06, **options) -> None:
@@ -58,7 +58,11 @@ def test_a_label_factor_that_changes_is_seen_by_cscc_alone():
         )
         values.append(f.value)
         lights.append(f.light)
-        assert f.low <= f.value <= f.high and f.wide is not None and f.wide.low <= f.value <= f.wide.high
+        assert (
+            f.low <= f.value <= f.high
+            and f.over_classes is not None
+            and f.over_classes.low <= f.value <= f.over_classes.high
+        )
     assert values[0] > 0.95 > 0.8 > values[1] > values[2]
     assert lights[0] == "red" and lights[2] == "green"
     # The collection itself is the same throughout: what looks at its table and images says one thing.
@@ -94,7 +98,7 @@ def test_the_ground_is_seen_in_borders_and_colours_of_the_images(grounds):
     shares = []
     for c in (grounds[0], grounds[2]):
         context = Context(c, net="pixels", budget=60, seconds=4, split="train")
-        (f,) = registry.get("diagnoses", "shortcuts")().look(context)
+        (f,) = registry.get("diagnoses", "shortcuts")().run(context)
         shares.append([f.details[v]["accuracy"]["value"] for v in ("border", "colour")])
         assert f.figure.startswith("<svg") and "borders alone" in f.alt
     (border, colour), (border_after, colour_after) = shares
@@ -138,7 +142,7 @@ def test_copies_inside_a_class_have_a_share_of_the_score():
         c = hf.world(repeats=repeats, classes=20, images=20, splits=(0.5, 0.1, 0.4))
         context = Context(c, features=truth(c, ("colour", "border")), budget=60, seconds=2)
         with context.pinned():
-            (f,) = registry.get("diagnoses", "score-split")().look(context)
+            (f,) = registry.get("diagnoses", "score-split")().run(context)
         share = {name: e["tasks"]["value"] for name, e in f.details["parts"].items()}
         assert sum(share.values()) == pytest.approx(f.details["score"]["value"], abs=1e-9)
         parts.append(share["copies in the support"])
@@ -160,7 +164,7 @@ def test_unseen_pairs_cost_what_the_features_tangle():
         c, x = pairs(tangled)
         context = Context(c, features=x, budget=60, seconds=2)
         with context.pinned():
-            (f,) = registry.get("diagnoses", "composition")().look(context)
+            (f,) = registry.get("diagnoses", "composition")().run(context)
         gaps.append(f.value)
         lights.append(f.light)
     # With primitives alone something is lost as well: the mean of a colour leans to the glyphs that it was seen with.

@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from handful.audits.asking import narrowed, tasks_of
 from handful.audits.context import Context
 from handful.audits.readers import CONTEXT, COPIES, NEAREST, NO_LABELS, TRAINING_COPIES, WHOLE, by_codes
 from handful.audits.score_split import CHANCE, REST, ScoreSplit
+from handful.audits.tasks import narrowed, tasks_of
 from handful.data.collection import Card, Collection, as_table
 from handful.data.semantics import Semantics
 from handful.data.taxonomy import Taxonomy
@@ -19,7 +19,7 @@ from handful.methods.contract import make
 from handful.tasks import NWay
 from handful.tasks.context import IID, OODConflict
 from handful.tasks.zero_shot import GeneralisedZeroShot, ZeroShot
-from patterns import blobs
+from made.patterns import blobs
 
 
 def vectors(
@@ -30,10 +30,10 @@ def vectors(
     return Collection(card, as_table(table), x.astype(np.float32))
 
 
-def look(c: Collection, **options):
+def split_score(c: Collection, **options):
     context = Context(c, **{"net": "pixels", "budget": 60, "seconds": 3, **options})
     with context.pinned():
-        (found,) = ScoreSplit().look(context)
+        (found,) = ScoreSplit().run(context)
     parts = {name: e["tasks"]["value"] for name, e in found.details["parts"].items()}
     assert sum(parts.values()) == pytest.approx(found.details["score"]["value"], abs=1e-12)
     for side in found.details.get("sides", {}).values():
@@ -55,12 +55,12 @@ def pairs(tangled: bool) -> Collection:
 
 
 def test_pairs_whose_features_are_their_own_are_seen_as_wholes_and_others_are_composed():
-    found, parts = look(pairs(tangled=True))
+    found, parts = split_score(pairs(tangled=True))
     score = found.details["score"]["value"]
     assert "5 x 5 pairs" in found.sentence and found.light == "red"
     assert parts[WHOLE] >= score - parts[CHANCE] - 0.02 and parts[REST] < 0.02
     assert set(found.details["missing"]) == {NO_LABELS, CONTEXT, NEAREST}
-    found, parts = look(pairs(tangled=False))
+    found, parts = split_score(pairs(tangled=False))
     sides = found.details["sides"]
     assert sides["seen pairs"]["score"] > 0.95 and sides["unseen pairs"]["score"] > 0.9
     assert sides["seen pairs"]["parts"][WHOLE] > 0.9 > 0.1 > abs(sides["seen pairs"]["parts"][REST])
@@ -82,7 +82,7 @@ def test_without_enough_pairs_a_pair_collection_is_asked_by_n_way():
     c = pairs(tangled=False)
     thin = np.flatnonzero(np.asarray([a[1:] == b[1:] for a, b in c.table.select("a", "b").rows()]))
     few = Collection(c.card, c.table[thin], c.read(thin))
-    found, parts = look(few)
+    found, parts = split_score(few)
     assert "5-way" in found.sentence and NO_LABELS in parts
 
 
@@ -124,8 +124,8 @@ def tree(semantics: Semantics) -> Semantics:
 def test_test_classes_that_are_copies_of_training_classes_are_the_nearest_class(hierarchy):
     c, semantics = described(composed=False)
     semantics = tree(semantics) if hierarchy else semantics
-    found, parts = look(c, rule=lambda part: ZeroShot(part, semantics))
-    assert found.details["score"]["value"] > 0.95 and found.over == "new classes" and found.wide is None
+    found, parts = split_score(c, rule=lambda part: ZeroShot(part, semantics))
+    assert found.details["score"]["value"] > 0.95 and found.over == "new classes" and found.over_classes is None
     assert parts[CHANCE] == pytest.approx(1 / 6) and parts[NEAREST] > 0.75 and abs(parts[REST]) < 0.05
     assert (
         found.light == "red" and set(found.details["missing"]) == {NO_LABELS, CONTEXT} and parts[TRAINING_COPIES] == 0
@@ -134,14 +134,14 @@ def test_test_classes_that_are_copies_of_training_classes_are_the_nearest_class(
 
 def test_new_combinations_of_attributes_are_more_than_the_nearest_class():
     c, semantics = described(composed=True)
-    found, parts = look(c, rule=lambda part: ZeroShot(part, semantics))
+    found, parts = split_score(c, rule=lambda part: ZeroShot(part, semantics))
     assert found.details["score"]["value"] > 0.95 and parts[REST] > 0.5 and found.light == "green"
 
 
 @pytest.mark.parametrize("held", [True, False])
 def test_generalised_zero_shot_asks_for_held_out_images_of_training_classes(held):
     c, semantics = described(composed=True, held=held)
-    found, parts = look(c, rule=lambda part: GeneralisedZeroShot(part, semantics))
+    found, parts = split_score(c, rule=lambda part: GeneralisedZeroShot(part, semantics))
     assert set(found.details["sides"]) == {"seen classes", "unseen classes"} and found.details["tasks"] == 36
     assert parts[CHANCE] == pytest.approx(1 / 36) and ("was held out" in found.sentence) is not held
     context = Context(c, net="pixels", rule=lambda part: GeneralisedZeroShot(part, semantics))
@@ -150,11 +150,11 @@ def test_generalised_zero_shot_asks_for_held_out_images_of_training_classes(held
     assert not shown & {int(i) for e in asked.episodes(36) for i in e.query}
     learner = make("eszsl").meta_fit(ZeroShot(c.train, semantics))
     if held:
-        own, _ = look(c, rule=lambda part: GeneralisedZeroShot(part, semantics), method=learner)
+        own, _ = split_score(c, rule=lambda part: GeneralisedZeroShot(part, semantics), method=learner)
         assert own.details["score"]["value"] == pytest.approx(found.details["score"]["value"], abs=1e-6)
     else:
         with pytest.raises(Infeasible, match="test_seen"):
-            look(c, rule=lambda part: GeneralisedZeroShot(part, semantics), method=learner)
+            split_score(c, rule=lambda part: GeneralisedZeroShot(part, semantics), method=learner)
 
 
 def test_contexts_and_copies_of_training_images_speak_for_the_class_described_most_alike():
@@ -168,7 +168,7 @@ def test_contexts_and_copies_of_training_images_speak_for_the_class_described_mo
     planted = Collection(
         dataclasses.replace(c.card, context="context"), c.table.with_columns(context=np.asarray(ground)), x[twin]
     )
-    _, parts = look(planted, rule=lambda part: ZeroShot(part, semantics))
+    _, parts = split_score(planted, rule=lambda part: ZeroShot(part, semantics))
     assert parts[CONTEXT] > 0.25 and parts[NEAREST] > 0.25 and parts[TRAINING_COPIES] > 0.05
 
 
@@ -190,7 +190,7 @@ def clear(tied: bool) -> Collection:
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_contexts_are_clusters_where_classes_keep_to_them(tied):
-    found, parts = look(clear(tied), rule="clustering")
+    found, parts = split_score(clear(tied), rule="clustering")
     assert "without labels" in found.sentence and found.details["score"]["value"] > 0.95
     assert set(found.details["missing"]) == {NO_LABELS, NEAREST} and abs(parts[COPIES]) < 0.05
     assert (parts[CONTEXT] > 0.75) if tied else (abs(parts[CONTEXT]) < 0.1)
@@ -202,14 +202,14 @@ def test_contexts_tell_the_class_where_queries_keep_to_their_supports_contexts(r
     label, context = (v.reshape(-1).repeat(8) for v in np.meshgrid(np.arange(10), np.arange(10), indexing="ij"))
     table = {"kind": [f"k{i}" for i in label], "context": [f"c{i}" for i in context], "split": ["test"] * len(label)}
     c = vectors(table, np.eye(10)[label] + rng.normal(0, 0.05, (len(label), 10)), name="grid")
-    found, parts = look(c, rule=rule)
+    found, parts = split_score(c, rule=rule)
     assert f"{rule}, 5-way 2-shot" in found.sentence and found.details["score"]["value"] > 0.95
     assert parts[CONTEXT] > 0.3 if told else abs(parts[CONTEXT]) < 0.01
 
 
 @pytest.mark.parametrize("rule", ["any-way", "meta-dataset", "mix"])
 def test_other_rules_of_one_axis_are_split(rule):
-    found, parts = look(blobs(n_classes=20, each=24), rule=rule, split="all")
+    found, parts = split_score(blobs(n_classes=20, each=24), rule=rule, split="all")
     assert next(iter(parts)) == CHANCE and list(parts)[-1] == REST and rule in found.sentence
 
 

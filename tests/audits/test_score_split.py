@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
-from handful.audits.answers import Answers
+from handful.audits.answers import TaskAnswers
 from handful.audits.score_split import CHANCE, REST, split_score
 from handful.audits.shapley import shapley
 from handful.errors import BadInput, Mismatch
@@ -45,7 +45,7 @@ def test_two_sources_by_hand():
 def answers(truth, given, ways=5):
     n = len(truth)
     task = np.arange(n) // 25
-    return Answers(task, np.arange(n), truth, truth, given, np.full(n, ways))
+    return TaskAnswers(task, np.arange(n), truth, truth, given, np.full(n, ways))
 
 
 def noisy(rng, truth, right, ways=5):
@@ -109,8 +109,8 @@ def test_votes_are_counted_as_in_a_table_of_all_labels_with_ways_that_differ():
     for name, right, silent in (("a", 0.6, 0.0), ("b", 0.5, 0.3), ("c", 0.45, 0.9), ("d", 0.0, 0.0)):
         x = np.where(rng.random(n) < right, truth, rng.integers(0, ways))
         given[name] = np.where(rng.random(n) < silent, -1, x)
-    made = {k: Answers(task, np.arange(n), truth, truth, v, ways) for k, v in given.items()}
-    method = Answers(task, np.arange(n), truth, truth, truth, ways)
+    made = {k: TaskAnswers(task, np.arange(n), truth, truth, v, ways) for k, v in given.items()}
+    method = TaskAnswers(task, np.arange(n), truth, truth, truth, ways)
     for size in range(5):
         for some in combinations(made, size):
             found = split_score(method, {k: made[k] for k in some}).shares

@@ -12,7 +12,7 @@ import pytest
 
 from handful.challenge.evaluate import ArraySource, evaluate, run_task, write_training
 from handful.challenge.failures import Failure
-from handful.challenge.plan import Clock, HiddenTask, Plan, Result, Times
+from handful.challenge.plan import Deadline, HiddenTask, Result, RunPlan, Times
 from handful.challenge.sandbox import Limits, Session
 from handful.challenge.walls import detect, missing_reason
 
@@ -134,13 +134,13 @@ class Arena:
     def attempt(self, text: str, times: Times = QUICK, repeat: int = 1) -> tuple[Result, Failure | None]:
         """Run meta-test tasks with a submission; give the result and its failure."""
         inside, result = self.write(text), Result()
-        plan = Plan(tasks_per_dataset=1, secret=b"secret", times=times, limits=SMALL)
+        plan = RunPlan(tasks_per_dataset=1, secret=b"secret", times=times, limits=SMALL)
         paths = {"submission": inside, "saved": "/saved"}
         logs = []
         for number in range(repeat):
             try:
                 original = self.task.support_labels
-                row = run_task(self.session, paths, self.task, original, 0, number, plan, Clock(900), result)
+                row = run_task(self.session, paths, self.task, original, 0, number, plan, Deadline(900), result)
                 result.rows.append(row)
             except Failure as failure:
                 result.failure = failure
@@ -156,9 +156,9 @@ class Arena:
 
         inside, result = self.write(text), Result()
         saved = self.folder / f"saved-{self.count}"
-        plan = Plan(tasks_per_dataset=1, secret=b"secret", times=times, limits=SMALL)
+        plan = RunPlan(tasks_per_dataset=1, secret=b"secret", times=times, limits=SMALL)
         try:
-            run_training(self.session, {"submission": inside, "train": "/train"}, saved, plan, Clock(900), result)
+            run_training(self.session, {"submission": inside, "train": "/train"}, saved, plan, Deadline(900), result)
         except Failure as failure:
             return saved, result, failure
         return saved, result, None
@@ -181,7 +181,9 @@ def run(tmp_path, train, hidden) -> Callable[..., Result]:
         (folder / "model.py").write_text(text)
         for name, content in (files or {}).items():
             (folder / name).write_text(content)
-        plan = Plan(**{"tasks_per_dataset": 2, "secret": b"s", "times": QUICK, "limits": SMALL, "warm": (), **options})
+        plan = RunPlan(
+            **{"tasks_per_dataset": 2, "secret": b"s", "times": QUICK, "limits": SMALL, "warm": (), **options}
+        )
         return evaluate(folder, train, hidden, plan, tmp_path / "work")
 
     return go

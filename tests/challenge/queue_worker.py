@@ -9,7 +9,7 @@ from pathlib import Path
 
 from handful.challenge.db import Database
 from handful.challenge.failures import Failure
-from handful.challenge.plan import Row
+from handful.challenge.plan import TaskRow
 from handful.challenge.running import Outcome
 from handful.challenge.scores import frame_of, summary
 from handful.challenge.spec import read
@@ -27,7 +27,7 @@ def main() -> None:
             progress(step + 1, 4)
         if lease.submission % 5 == 0:
             return Outcome(failure=Failure("FIT_ERROR", "fit", "planted"), seconds=seconds)
-        frame = frame_of([[Row(0, "a", 2, 1, 4, 0.5, 0.5, lease.submission / 100)]])
+        frame = frame_of([[TaskRow(0, "a", 2, 1, 4, 0.5, 0.5, lease.submission / 100)]])
         return Outcome(frame=frame, facts=summary(frame), seconds=seconds)
 
     worker = Worker(Database(url), read(root / "challenge.toml"), root, state, run=run, lease=dt.timedelta(seconds=8))

@@ -17,7 +17,7 @@ import pytest
 from handful.challenge import walls
 from handful.challenge.evaluate import ArraySource, meta_test
 from handful.challenge.job import descendants, resident
-from handful.challenge.plan import Clock, Plan, Result
+from handful.challenge.plan import Deadline, Result, RunPlan
 
 from .attacks import FORGERIES, HOGS, QUIET, ROWS, SAVES, SETUP, STREAMS, page
 from .conftest import QUICK, SMALL, Arena, blobs, needs_walls, source
@@ -845,11 +845,11 @@ def memory(tmp_path_factory):
             code, result = base / f"code-{len(done)}", Result()
             code.mkdir()
             (code / "model.py").write_text(memoriser(channel, str(shared / "pages")))
-            plan = Plan(tasks_per_dataset=20, secret=b"memory", times=QUICK, limits=SMALL, warm=(), without=without)
+            plan = RunPlan(tasks_per_dataset=20, secret=b"memory", times=QUICK, limits=SMALL, warm=(), without=without)
             order = [("weak", i) for i in range(plan.tasks_per_dataset)]
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(walls, "package_folders", lambda: (*usual, str(shared)))
-                meta_test(code, saved, tasks, order, plan, Clock(900), result)
+                meta_test(code, saved, tasks, order, plan, Deadline(900), result)
             done[channel, without] = np.array([row.normalised for row in result.rows])
         return done[channel, without]
 

@@ -197,7 +197,7 @@ def test_a_packed_baseline_runs_behind_the_wall(name, tmp_path, sets, train, hid
     from handful.challenge.archive import root_of, unpack
     from handful.challenge.evaluate import evaluate
     from handful.challenge.packing import pack_method
-    from handful.challenge.plan import Plan
+    from handful.challenge.plan import RunPlan
 
     from .conftest import QUICK, SMALL
 
@@ -210,7 +210,7 @@ def test_a_packed_baseline_runs_behind_the_wall(name, tmp_path, sets, train, hid
     limits = dataclasses.replace(
         SMALL, memory_bytes=3 << 30, saved_bytes=200 << 20, tmp_bytes=300 << 20, file_bytes=200 << 20
     )
-    plan = Plan(tasks_per_dataset=1, secret=b"s", times=times, limits=limits, warm=())
+    plan = RunPlan(tasks_per_dataset=1, secret=b"s", times=times, limits=limits, warm=())
     result = evaluate(folder, train, hidden, plan, tmp_path / "work")
     assert result.failure is None, (result.failure, result.failure and result.failure.log)
     assert len(result.rows) == 3 and np.isfinite(result.score)
@@ -228,7 +228,7 @@ def test_a_pre_trained_resnet18_goes_in_the_archive_and_is_what_the_learner_star
 
     from handful.challenge.archive import root_of, unpack
     from handful.challenge.evaluate import evaluate
-    from handful.challenge.plan import Plan
+    from handful.challenge.plan import RunPlan
     from handful.cli import app
     from handful.nets import build
 
@@ -254,7 +254,7 @@ def test_a_pre_trained_resnet18_goes_in_the_archive_and_is_what_the_learner_star
     limits = dataclasses.replace(
         SMALL, memory_bytes=3 << 30, saved_bytes=200 << 20, tmp_bytes=300 << 20, file_bytes=200 << 20
     )
-    plan = Plan(tasks_per_dataset=1, secret=b"s", times=times, limits=limits, warm=())
+    plan = RunPlan(tasks_per_dataset=1, secret=b"s", times=times, limits=limits, warm=())
     result = evaluate(folder, train, hidden, plan, tmp_path / "work")
     assert result.failure is None, (result.failure, result.failure and result.failure.log)
     (saved,) = (tmp_path / "work").rglob("*.safetensors")

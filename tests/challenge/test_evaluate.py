@@ -17,8 +17,8 @@ import pytest
 from handful.challenge import packages, seeds, walls
 from handful.challenge.evaluate import ArraySource, disguise, interleave, write_training
 from handful.challenge.failures import Failure, clean_text, tell
-from handful.challenge.plan import Plan
-from handful.challenge.protocol import BadFrame, Frame, Kind, Stage, Status, check_answer
+from handful.challenge.plan import RunPlan
+from handful.challenge.protocol import BadFrame, ChildReport, JobStage, Kind, Status, check_answer
 from handful.challenge.sandbox import Session
 from handful.errors import BadInput, Missing
 
@@ -242,8 +242,8 @@ def test_untrusted_code_is_refused_where_bubblewrap_is_missing(monkeypatch):
     walls.detect.cache_clear()
     try:
         with pytest.raises(Missing, match="bubblewrap"):
-            Plan(tasks_per_dataset=1, secret=b"").isolation()
-        assert Plan(tasks_per_dataset=1, secret=b"", trust=True).isolation() == "none"
+            RunPlan(tasks_per_dataset=1, secret=b"").isolation()
+        assert RunPlan(tasks_per_dataset=1, secret=b"", trust=True).isolation() == "none"
     finally:
         monkeypatch.undo()
         walls.detect.cache_clear()
@@ -276,11 +276,11 @@ def test_labels_logits_and_probabilities_are_told_apart_and_checked():
 
 def test_a_frame_has_one_size_whatever_it_says():
     for text in ("", "x" * 10_000, "\u00e9" * 3000):
-        frame = Frame(Stage.FITTED, Status.FIT_ERROR, Kind.SCORES, "E" * 500, text)
+        frame = ChildReport(JobStage.FITTED, Status.FIT_ERROR, Kind.SCORES, "E" * 500, text)
         assert len(frame.pack()) == 2048
-        assert Frame.unpack(frame.pack()).status == Status.FIT_ERROR
+        assert ChildReport.unpack(frame.pack()).status == Status.FIT_ERROR
     with pytest.raises(BadFrame):
-        Frame.unpack(b"\xff" * 2048)
+        ChildReport.unpack(b"\xff" * 2048)
 
 
 def test_what_a_participant_is_told_depends_on_the_phase():

@@ -10,13 +10,13 @@ import pytest
 from scipy import stats
 
 from handful.challenge import scores
-from handful.challenge.plan import Row
+from handful.challenge.plan import TaskRow
 from handful.challenge.results import difficulty_figure
 from handful.errors import BadInput
 
 
-def rows(values: list[float], dataset: str = "a", ways: int = 2, shots: int = 1, start: int = 0) -> list[Row]:
-    return [Row(start + i, dataset, ways, shots, 20, v, v, v) for i, v in enumerate(values)]
+def rows(values: list[float], dataset: str = "a", ways: int = 2, shots: int = 1, start: int = 0) -> list[TaskRow]:
+    return [TaskRow(start + i, dataset, ways, shots, 20, v, v, v) for i, v in enumerate(values)]
 
 
 def test_the_worst_seed_counts_with_its_own_interval():

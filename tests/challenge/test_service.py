@@ -22,7 +22,7 @@ from sqlalchemy import event, select
 from handful.challenge import accounts, queue, rules, scores, seeds
 from handful.challenge.db import Attempt, Database, Login, Phase, Submission, Token, User, now
 from handful.challenge.failures import Failure, tell
-from handful.challenge.plan import Row
+from handful.challenge.plan import TaskRow
 from handful.challenge.running import Outcome
 from handful.challenge.service import make_app
 from handful.challenge.spec import TEMPLATE, read
@@ -112,7 +112,9 @@ class Site:
                 return Outcome(failure=failure, told=tell(failure, "tail"), seconds=3.0)
             each = datasets or {"a": score, "b": score}
             rows = [
-                Row(i, name, 2, 1, 8, v, v, v + d) for i, (name, v) in enumerate(each.items()) for d in (-0.01, 0.01)
+                TaskRow(i, name, 2, 1, 8, v, v, v + d)
+                for i, (name, v) in enumerate(each.items())
+                for d in (-0.01, 0.01)
             ]
             frame = scores.frame_of([rows])
             facts = scores.write(frame, place / "results", 5.0, "Results")

@@ -13,7 +13,7 @@ from handful.data.check import check, check_collection
 from handful.data.collection import Card, Collection, as_table
 from handful.data.stats import heat_map, save_figure, stats
 from handful.errors import BadInput
-from patterns import blobs
+from made.patterns import blobs
 
 from .conftest import class_files, encoded, handful, noise, photo
 

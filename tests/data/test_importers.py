@@ -6,11 +6,11 @@ import json
 import textwrap
 import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+from documents import ROOT
 from handful import registry
 from handful.data.importers import Item, Listing, guess, images_or_refuse
 from handful.data.importers.concept_context import ConceptContext
@@ -233,7 +233,7 @@ def test_the_layout_is_guessed(tree):
 
 
 def test_the_importer_that_the_docs_show_works(tree, tmp_path):
-    text = (Path(__file__).resolve().parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
     code = textwrap.dedent(text[text.index("    @dataclass(frozen=True)") :])
     names = {"dataclass": dataclass, "ClassVar": ClassVar, "Source": Source, "Item": Item, "Listing": Listing}
     exec(compile(code, "docs/data.md", "exec"), names | {"images_or_refuse": images_or_refuse}, made := {})

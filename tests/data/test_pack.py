@@ -165,13 +165,13 @@ def test_a_dead_worker_is_a_sentence_and_leaves_nothing(tree, tmp_path, monkeypa
     monkeypatch.setattr(decoding, "ALONE", 1)
     monkeypatch.setattr(decoding, "CHUNK", 2)
     root = tree(class_files())
-    born = decoding.Worker.__init__
+    born = decoding.DecodeWorker.__init__
 
     def stillborn(self, plan):
         born(self, plan)
         self.process.kill()
 
-    monkeypatch.setattr(decoding.Worker, "__init__", stillborn)
+    monkeypatch.setattr(decoding.DecodeWorker, "__init__", stillborn)
     with pytest.raises(BadInput, match="a decoding process died"):
         pack(root, tmp_path / "out", "folders", workers=2)
     assert left(tmp_path) == []

@@ -12,7 +12,7 @@ from handful.data.collection import Card, Collection, as_table
 from handful.data.splits import ByCount, ByFile, ByFraction, add_scheme, class_overlaps
 from handful.data.store import open_packed
 from handful.errors import BadInput
-from patterns import blobs
+from made.patterns import blobs
 
 # Images a concept of MetaCoCo, as its Table 4 prints them.
 TRAIN = """5820 4915 4397 4365 4035 4004 3980 3953 3873 3787 3755 3726 3612 3519 3491 3454 3393 3208 3080 3031 2994 2581 2578

@@ -10,7 +10,7 @@ import pytest
 
 from handful.data.store import open_packed, seal
 from handful.errors import BadInput
-from patterns import blobs
+from made.patterns import blobs
 
 from .conftest import class_files, encoded, handful, noise, photo
 

@@ -14,7 +14,7 @@ from handful.data.collection import Collection
 from handful.methods import make
 from handful.runs import Run, evaluate
 from handful.tasks import AnyWay
-from patterns import blobs
+from made.patterns import blobs
 
 EVIL = "<img src=x onerror=alert(1)>"
 

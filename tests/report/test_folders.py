@@ -80,7 +80,7 @@ def test_an_unfinished_run_among_others_is_left_out_and_said(folders, tmp_path):
     shutil.copytree(folders / "linear", tmp_path / "half")
     (tmp_path / "half" / "tasks.parquet").unlink()
     report = Report(tmp_path)
-    assert report.benches[0].labels == ["k-nn"] and "not finished" in report.gathered.left_out[0]
+    assert report.comparisons[0].labels == ["k-nn"] and "not finished" in report.gathered.left_out[0]
     with pytest.raises(BadInput, match="not finished"):
         Report(tmp_path / "half")
 

@@ -14,12 +14,12 @@ import pytest
 import handful as hf
 from handful.errors import Mismatch
 from handful.report.answers import confusion, disputed
-from handful.report.bench import Bench
-from handful.report.entries import Entry, gather
+from handful.report.comparison import Comparison
+from handful.report.entries import RunEntry, gather
 from handful.report.layout import ranks_figure
 from handful.report.report import Report
 from handful.runs import Run
-from handful.runs.again import episode_again, rule_again
+from handful.runs.replay import replay_episode, replay_rule
 from report.conftest import call, hostile, planted, run
 
 
@@ -29,7 +29,7 @@ def test_ties_are_the_methods_that_differ_by_noise(base):
     noise = rng.normal(0, 0.03, 40)
     runs = planted(base, good=good, like=good + noise - noise.mean() - 0.002, bad=good + noise - 0.1)
     report = Report(runs, pictures=0)
-    bench = report.benches[0]
+    bench = report.comparisons[0]
     assert {label: bench.verdict(label) for label in bench.labels} == {"good": "best", "like": "tie", "bad": "worse"}
     assert report.ranks[0] is not None and report.ranks[0].groups == [(0, 1)]
     assert "not significantly different from it: like." in report.html()
@@ -43,7 +43,7 @@ def test_where_less_is_better_the_lowest_is_best(base):
     a = dataclasses.replace(base, frame=frame, identity=identity)
     b = dataclasses.replace(base, frame=frame.with_columns(confusion=0.5, u_to_s=0.1, u_to_u=0.2), identity=identity)
     report = Report({"a": a, "b": b}, metric="confusion", pictures=0)
-    assert report.benches[0].labels[report.benches[0].best] == "b"
+    assert report.comparisons[0].labels[report.comparisons[0].best] == "b"
     assert (
         report.as_dict()["tasks"][0]["pairs"][0] | {"first": "b", "second": "a", "difference": -1.0}
         == (report.as_dict()["tasks"][0]["pairs"][0])
@@ -54,9 +54,9 @@ def test_where_less_is_better_the_lowest_is_best(base):
 def test_training_seeds_of_one_method_are_one_row_over_seeds(base):
     rng = np.random.default_rng(1)
     a, b, c = rng.uniform(0.3, 0.9, (3, 40))
-    entries = [Entry("m", r, named=True) for r in planted(base, x=a, y=b).values()]
-    entries += [Entry("other", planted(base, z=c)["z"], named=True)]
-    bench = Bench(entries)
+    entries = [RunEntry("m", r, named=True) for r in planted(base, x=a, y=b).values()]
+    entries += [RunEntry("other", planted(base, z=c)["z"], named=True)]
+    bench = Comparison(entries)
     estimate = bench.estimate("m")
     assert estimate.over == "training seeds" and estimate.n == 2
     assert estimate.value == pytest.approx((a.mean() + b.mean()) / 2)
@@ -119,16 +119,16 @@ def test_the_page_is_whole_alone_and_safe(folders, capsys, tmp_path):
 
 
 def test_tasks_are_drawn_again_and_wrong_collections_refused(base, source):
-    rule = rule_again(base)
-    episode = episode_again(base, rule, 0, 7)
+    rule = replay_rule(base)
+    episode = replay_episode(base, rule, 0, 7)
     row = base.frame.filter(pl.col("task") == 7).row(0, named=True)
     assert (episode.n_classes, episode.shots) == (row["ways"], row["shots"])
     asked = base.answers.filter(pl.col("task") == 7)
     assert asked["query"].to_list() == episode.query.tolist()
     assert asked["truth"].to_list() == episode.query_labels.tolist()
     with pytest.raises(Mismatch, match="not on"):
-        rule_again(base, hostile(seed=1))
-    assert rule_again(dataclasses.replace(base, facts={}), source).part.id == rule.part.id
+        replay_rule(base, hostile(seed=1))
+    assert replay_rule(dataclasses.replace(base, facts={}), source).part.id == rule.part.id
 
 
 def test_without_the_images_the_page_says_so(folders, source, tmp_path):
@@ -147,7 +147,7 @@ def test_without_the_images_the_page_says_so(folders, source, tmp_path):
 def test_disagreement_and_confusion_by_hand(base):
     answers = base.answers
     other = dataclasses.replace(base, answers=answers.with_columns(predicted=pl.col("truth")), path=None)
-    (first, *_), _ = disputed(Bench([Entry("a", base, named=True), Entry("b", other, named=True)]), 1)
+    (first, *_), _ = disputed(Comparison([RunEntry("a", base, named=True), RunEntry("b", other, named=True)]), 1)
     wrong = answers.group_by("task").agg(share=(pl.col("predicted") != pl.col("truth")).mean())
     assert first.value == pytest.approx(wrong["share"].max())
     rows = answers.filter(pl.col("task") == first.task)
@@ -158,7 +158,7 @@ def test_disagreement_and_confusion_by_hand(base):
 
 def test_runs_without_answers_still_disagree(source):
     runs = [run(source, m) for m in ("linear", "k-nn")]
-    found, meaning = disputed(Report(runs).benches[0], 2)
+    found, meaning = disputed(Report(runs).comparisons[0], 2)
     apart = np.abs(runs[0].frame["accuracy"].to_numpy() - runs[1].frame["accuracy"].to_numpy())
     assert found[0].value == pytest.approx(apart.max()) and "best and the worst" in meaning
     assert "No answers were kept" in Report(runs).html()
@@ -167,12 +167,12 @@ def test_runs_without_answers_still_disagree(source):
 def test_different_tasks_stand_apart_and_refuse_to_be_paired(source, folders, capsys):
     other = run(source, "k-nn", seed=1)
     report = hf.Report([folders / "k-nn", other])
-    assert [len(b.labels) for b in report.benches] == [1, 1]
+    assert [len(b.labels) for b in report.comparisons] == [1, 1]
     assert "nothing to be compared with" in report.html()
     with pytest.raises(Mismatch, match="different tasks"):
         hf.Report([folders / "k-nn", other], same_tasks=True)
     with pytest.raises(Mismatch, match="different tasks"):
-        Bench([Entry("a", other), Entry("b", Run.open(folders / "k-nn"))])
+        Comparison([RunEntry("a", other), RunEntry("b", Run.open(folders / "k-nn"))])
 
 
 def test_refusals_are_one_sentence_and_exit_two(source, folders, capsys, tmp_path):

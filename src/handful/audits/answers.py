@@ -12,14 +12,14 @@ from handful.methods.embedded import Embedded, EmbeddedLearner
 from handful.metrics.base import Estimate
 from handful.metrics.clustering import answered, match
 from handful.metrics.crossed import crossed_bootstrap, crossed_ratio, over_tasks, task_means
-from handful.runs.evaluate import Job, embed_needed, embedded_scores
+from handful.runs.evaluate import ScoringJob, embed_needed, embedded_scores
 from handful.tasks.clustering import Clustering
 from handful.tasks.episode import Episode
 from handful.tasks.rule import Rule
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class TaskAnswers:
     """One entry an answer: task number, image, class number, true and given label, and the task's number of classes."""
 
     task: np.ndarray
@@ -47,11 +47,11 @@ class Answers:
         x = self.right if values is None else values
         return over_tasks(x, self.task), crossed_bootstrap(x, self.task, self.classes, self.image, seed=seed)
 
-    def share(self, of: Answers, seed: int = 0) -> tuple[Estimate, Estimate]:
+    def share(self, of: TaskAnswers, seed: int = 0) -> tuple[Estimate, Estimate]:
         """How much of another's lead over guessing this has, (a - 1/N) / (b - 1/N), for new tasks and new classes."""
         a, b = self.right - 1 / self.ways, of.right - 1 / of.ways
-        wide = crossed_ratio(a, b, self.task, self.classes, self.image, seed=seed)
-        return ratio_over_tasks(task_means(a, self.task), task_means(b, of.task), seed), wide
+        over_classes = crossed_ratio(a, b, self.task, self.classes, self.image, seed=seed)
+        return ratio_over_tasks(task_means(a, self.task), task_means(b, of.task), seed), over_classes
 
 
 def ratio_over_tasks(a: np.ndarray, b: np.ndarray, seed: int = 0) -> Estimate:
@@ -70,7 +70,7 @@ Scored = tuple[Episode, np.ndarray, np.ndarray | None]
 
 def scores_of(learner: EmbeddedLearner, rule: Rule, n: int, seed: int) -> Iterator[Scored]:
     """Each of n tasks with its query scores (and support scores), in fixed chunks, each image embedded once."""
-    job = Job(learner, rule, (), (seed,), n, False)
+    job = ScoringJob(learner, rule, (), (seed,), n, False)
     with learner.compute.here():
         job.features = embed_needed(job, list(range(job.per_repeat)), 1, Path())
         for chunk in range(job.per_repeat):
@@ -79,13 +79,13 @@ def scores_of(learner: EmbeddedLearner, rule: Rule, n: int, seed: int) -> Iterat
                 yield episode, scores, support
 
 
-def answer(method: Embedded, rule: Rule, n: int, seed: int) -> Answers:
+def answer(method: Embedded, rule: Rule, n: int, seed: int) -> TaskAnswers:
     """Answers of an untrained method on a rule's (embedded) images; a clustering's are matched with classes on the support."""
     learner = method.untrained(rule.image_shape)
     return collect(rule, scores_of(learner, rule, n, seed))  # type: ignore[arg-type]
 
 
-def collect(rule: Rule, scored: Iterator[Scored]) -> Answers:
+def collect(rule: Rule, scored: Iterator[Scored]) -> TaskAnswers:
     """Answers from scores, with the number of every answer's true class in the rule's part."""
     columns: list[list[np.ndarray]] = [[], [], [], [], []]
     for episode, scores, support in scored:
@@ -98,7 +98,7 @@ def collect(rule: Rule, scored: Iterator[Scored]) -> Answers:
         for column, values in zip(columns, (task, episode.query, episode.query_labels, given, ways), strict=True):
             column.append(values)
     task, image, truth, given, ways = (np.concatenate(c) for c in columns)
-    return Answers(task, image, class_numbers(rule, image), truth, given, ways)
+    return TaskAnswers(task, image, class_numbers(rule, image), truth, given, ways)
 
 
 def class_numbers(rule: Rule, images: np.ndarray) -> np.ndarray:

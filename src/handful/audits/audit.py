@@ -23,7 +23,7 @@ from handful.errors import BadInput, HandfulError, Infeasible
 from handful.methods.contract import Learner, Method
 from handful.nets.compute import Compute
 from handful.progress import bar
-from handful.report.audit_page import Card, audit_page
+from handful.report.audit_page import FindingCard, audit_page
 from handful.report.page import write_page
 from handful.tasks.rule import Rule
 
@@ -81,7 +81,7 @@ class Audit:
         """One row a finding."""
         rows = []
         for f in self.findings:
-            wide = f.wide
+            over_classes = f.over_classes
             rows.append(
                 {
                     "topic": topic_of(f.diagnosis),
@@ -92,9 +92,9 @@ class Audit:
                     "low": float(f.low),
                     "high": float(f.high),
                     "over": f.over,
-                    "wide_low": wide.low if wide else None,
-                    "wide_high": wide.high if wide else None,
-                    "wide_over": wide.over if wide else None,
+                    "classes_low": over_classes.low if over_classes else None,
+                    "classes_high": over_classes.high if over_classes else None,
+                    "classes_over": over_classes.over if over_classes else None,
                     "threshold": f.threshold,
                     "sentence": f.sentence,
                 }
@@ -120,12 +120,14 @@ class Audit:
 
     def html(self) -> str:
         """The page."""
-        topics: dict[str, list[Card]] = {question: [] for question in TOPICS.values()}
+        topics: dict[str, list[FindingCard]] = {question: [] for question in TOPICS.values()}
         for f in self.findings:
             intervals = [(f.low, f.high, f.over)]
-            if f.wide is not None and np.isfinite(f.wide.low):
-                intervals.append((f.wide.low, f.wide.high, OVER.get(f.wide.over, f.wide.over)))
-            card = Card(
+            if f.over_classes is not None and np.isfinite(f.over_classes.low):
+                intervals.append(
+                    (f.over_classes.low, f.over_classes.high, OVER.get(f.over_classes.over, f.over_classes.over))
+                )
+            card = FindingCard(
                 question_of(f.diagnosis) + TITLES.get(f.name, ""),
                 f.light,
                 f.sentence,
@@ -180,8 +182,8 @@ SCHEMA: dict[str, Any] = {
     **dict.fromkeys(("topic", "diagnosis", "name", "light"), pl.String),
     **dict.fromkeys(("value", "low", "high"), pl.Float64),
     "over": pl.String,
-    **dict.fromkeys(("wide_low", "wide_high"), pl.Float64),
-    **dict.fromkeys(("wide_over", "threshold", "sentence"), pl.String),
+    **dict.fromkeys(("classes_low", "classes_high"), pl.Float64),
+    **dict.fromkeys(("classes_over", "threshold", "sentence"), pl.String),
 }
 TITLES = {"copies-across-splits": " Across splits", "copies-across-classes": " Under two classes"}
 OVER = {"classes": "new classes"}
@@ -311,7 +313,7 @@ def walk(context: Context, able: dict[str, Diagnosis], result: Audit, strict: bo
             context.seconds = max(LEAST, left - reserve(context)) * able[name].cost / costs
             start = time.monotonic()
             try:
-                found[name] = able[name].look(context)
+                found[name] = able[name].run(context)
             except HandfulError as error:
                 if strict:
                     raise

@@ -15,8 +15,8 @@ from handful.audits.drawing import across
 from handful.audits.finding import Diagnosis, Finding, below
 from handful.audits.shortcuts import how
 from handful.errors import Infeasible
+from handful.methods.layers.ridge import ridge
 from handful.methods.metric.nearest_centroid import NearestCentroid
-from handful.methods.pieces.ridge import ridge
 from handful.metrics.base import mean_interval
 from handful.metrics.crossed import SAME, crossed_bootstrap
 from handful.progress import bar
@@ -32,7 +32,7 @@ class SupervisedCeiling(Diagnosis):
     question: ClassVar[str] = "How far could one get with all labels?"
     topic: ClassVar[str] = "difficulty"
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         rule = context.tasks()
         part, ways = rule.part, getattr(rule, "ways", 5)
         classes = np.flatnonzero(part.members.sizes >= 2 * FOLDS)
@@ -60,7 +60,7 @@ class SupervisedCeiling(Diagnosis):
                     break
         number, x = np.concatenate(task), np.concatenate(right)
         value = mean_interval(np.asarray([r.mean() for r in right]), SAME)
-        wide = crossed_bootstrap(x, number, np.concatenate(label), np.concatenate(image), seed=context.seed)
+        over_classes = crossed_bootstrap(x, number, np.concatenate(label), np.concatenate(image), seed=context.seed)
         _, asked = context.paced(lambda n: answer(NearestCentroid(), rule, n, context.seed), 0.1)
         few = mean_interval(asked.tasks, SAME)
         chance = 1 / ways
@@ -75,7 +75,7 @@ class SupervisedCeiling(Diagnosis):
                 self.name, sentence, value.value, value.low, value.high, SAME,
                 "of the way from guessing to perfect: red below 50% (labels or features are in doubt), green from 80%",
                 below(lead, 0.8, 0.5), across(bars, chance),
-                {"few_shot": few.as_dict(), "draws": len(right), "ways": ways, "chance": chance, "lead": lead}, wide=wide,
+                {"few_shot": few.as_dict(), "draws": len(right), "ways": ways, "chance": chance, "lead": lead}, over_classes=over_classes,
                 alt=f"Two bars: {100 * value.value:.1f}% with all labels, {100 * few.value:.1f}% few-shot; guessing {100 * chance:.0f}%.",
             )
         ]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from handful.audits.answers import Answers, Scored, collect, scores_of
+from handful.audits.answers import Scored, TaskAnswers, collect, scores_of
 from handful.audits.context import Context, fewer
 from handful.audits.drawing import across
 from handful.audits.finding import Diagnosis, Finding, above
@@ -35,7 +35,7 @@ class Composition(Diagnosis):
             else f"the class is {'one label column' if n == 1 else f'{n} label columns'}, not a pair of two"
         )
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         part = context.whole_part
         if len(part) > len(context.part) and context.rate < 1e5:
             part = pair_pool(part, len(context.part), context.seed)
@@ -47,7 +47,7 @@ class Composition(Diagnosis):
         balance = np.bincount(found.task)[found.task] / np.where(
             known, np.bincount(found.task[known])[found.task], np.bincount(found.task[~known])[found.task]
         )
-        wide = found.both(np.where(known, 1.0, -1.0) * balance * found.right, context.seed)[1]
+        over_classes = found.both(np.where(known, 1.0, -1.0) * balance * found.right, context.seed)[1]
         grid = rule.grid
         filled = len(grid.pairs) / (grid.shape[0] * grid.shape[1])
         chance = found.chance
@@ -70,13 +70,13 @@ class Composition(Diagnosis):
             Finding(
                 self.name, sentence, gap.value, gap.low, gap.high, SAME,
                 "red from 10 points, amber from 3; not judged where seen pairs are no better than guessing", light,
-                across(bars, chance), details, wide=wide,
+                across(bars, chance), details, over_classes=over_classes,
                 alt=f"Two bars: seen pairs {100 * a.mean():.1f}%, unseen pairs {100 * b.mean():.1f}%; guessing {100 * chance:.0f}%.",
             )
         ]  # fmt: skip
 
 
-def asked(rule: Pairs, learner: EmbeddedLearner, n: int, seed: int) -> tuple[Answers, np.ndarray, list[float]]:
+def asked(rule: Pairs, learner: EmbeddedLearner, n: int, seed: int) -> tuple[TaskAnswers, np.ndarray, list[float]]:
     """Answers to n pair tasks, which of them are about seen pairs, and each task's share of unseen pairs."""
     seen: list[np.ndarray] = []
     shares: list[float] = []

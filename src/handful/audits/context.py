@@ -19,6 +19,7 @@ from handful.audits.views import View
 from handful.data.collection import Collection, Part
 from handful.data.importers.features import read_features
 from handful.errors import BadInput, Infeasible, Mismatch, Missing
+from handful.files import read_npy
 from handful.methods.contract import Learner, Method
 from handful.nets import Compute, build
 from handful.options import parse_spec
@@ -248,7 +249,7 @@ def features_of(path: str | os.PathLike[str], collection: Collection) -> np.ndar
         raise Missing(f"{file} does not exist; give a .npy, .npz or .h5 file of features")
     if file.suffix == ".npy":
         try:
-            x = np.load(file, allow_pickle=False)
+            x = read_npy(file)
         except (OSError, ValueError) as error:
             raise BadInput(f"{file} cannot be read as .npy ({error})") from error
     else:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from handful.audits.answers import Answers, answer, class_numbers
+from handful.audits.answers import TaskAnswers, answer, class_numbers
 from handful.audits.context import Context
 from handful.audits.drawing import across
 from handful.audits.finding import Diagnosis, Finding, above
@@ -28,7 +28,7 @@ SMALLEST = 5
 """Tasks in which a context must be asked about to be called the worst."""
 
 
-def context_votes(rule: Rule, contexts: np.ndarray, n: int, seed: int) -> Answers:
+def context_votes(rule: Rule, contexts: np.ndarray, n: int, seed: int) -> TaskAnswers:
     """Answers of a reader who sees contexts only: the class that has most of its support in the query's context.
 
     ``contexts`` is a number an image of the collection. Where several classes lead, or none has support in the context,
@@ -48,7 +48,7 @@ def context_votes(rule: Rule, contexts: np.ndarray, n: int, seed: int) -> Answer
         for column, values_ in zip(columns, row, strict=True):
             column.append(values_)
     task, image, truth, given, ways = (np.concatenate(c) for c in columns)
-    return Answers(task, image, class_numbers(rule, image), truth, given, ways)
+    return TaskAnswers(task, image, class_numbers(rule, image), truth, given, ways)
 
 
 def context_numbers(context: Context) -> np.ndarray:
@@ -57,7 +57,7 @@ def context_numbers(context: Context) -> np.ndarray:
     return np.unique(column.to_numpy(), return_inverse=True)[1].reshape(-1)
 
 
-def guessed(found: Answers) -> np.ndarray:
+def guessed(found: TaskAnswers) -> np.ndarray:
     """Right, wrong, or one over the ways where the reader cannot tell."""
     return np.where(found.given < 0, 1 / found.ways, found.right)
 
@@ -73,12 +73,12 @@ class ContextAlone(Diagnosis):
     def missing(self, collection: Collection) -> str:
         return ContextProbe().missing(collection)
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         rule = context.tasks()
         n = 200 if context.seconds < 5 else 400
         found = context_votes(rule, context_numbers(context), n, context.seed)
         right = guessed(found)
-        value, wide = found.both(right, context.seed)
+        value, over_classes = found.both(right, context.seed)
         chance = found.chance
         lead = (value.value - chance) / (1 - chance)
         sentence = (
@@ -89,7 +89,7 @@ class ContextAlone(Diagnosis):
             Finding(
                 self.name, sentence, value.value, value.low, value.high, value.over,
                 "of the way from guessing to perfect: red from 30%, amber from 10%", above(lead, 0.1, 0.3),
-                across({"context alone": value}, chance), {"chance": chance, "lead": lead, "tasks": n}, wide=wide,
+                across({"context alone": value}, chance), {"chance": chance, "lead": lead, "tasks": n}, over_classes=over_classes,
                 alt=f"One bar: {100 * value.value:.1f}% from the context alone; guessing {100 * chance:.0f}%.",
             )
         ]  # fmt: skip
@@ -105,7 +105,7 @@ class ContextGap(Diagnosis):
     def missing(self, collection: Collection) -> str:
         return ContextProbe().missing(collection)
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         rules = shifted(context.view.like(context.part))
         seed = context.seed
         n, iid = context.paced(lambda n: answer(NearestCentroid(), rules[0], n, seed), 0.25)
@@ -116,8 +116,8 @@ class ContextGap(Diagnosis):
         both = np.concatenate([iid.right, -ood.right]) * 2
         task, classes = np.concatenate([iid.task, ood.task]), np.concatenate([iid.classes, ood.classes])
         gap = mean_interval(iid.tasks - ood.tasks, SAME)
-        joined = Answers(task, np.concatenate([iid.image, ood.image]), classes, task, task, np.ones(len(task)))
-        wide = joined.both(both, seed)[1]
+        joined = TaskAnswers(task, np.concatenate([iid.image, ood.image]), classes, task, task, np.ones(len(task)))
+        over_classes = joined.both(both, seed)[1]
         bars: dict[str, Estimate] = {"same contexts (IID)": iid.both()[0], "new contexts (OOD)": ood.both()[0]}
         table = by_context(frame).filter(pl.col("tasks") >= SMALLEST)
         worst = table.row(0, named=True) if table.height else None
@@ -138,7 +138,7 @@ class ContextGap(Diagnosis):
         return [
             Finding(
                 self.name, sentence, gap.value, gap.low, gap.high, gap.over, "red from 10 points, amber from 3",
-                above(gap.value, 0.03, 0.1), across(bars, iid.chance), details, alt=alt, wide=wide,
+                above(gap.value, 0.03, 0.1), across(bars, iid.chance), details, alt=alt, over_classes=over_classes,
             )
         ]  # fmt: skip
 

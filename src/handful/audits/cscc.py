@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from handful import registry
-from handful.audits.answers import Answers, answer
+from handful.audits.answers import TaskAnswers, answer
 from handful.audits.context import TRAIN_EACH, Context, fewer, usual_tasks
 from handful.audits.drawing import across
 from handful.audits.finding import Diagnosis, Finding, Light
@@ -41,7 +41,7 @@ THRESHOLD = f"above {HIGH}: labels hardly needed; below {LOW}: needed"
 class Consistency:
     """CSCC with both of its accuracies, on the same tasks.
 
-    ``value`` has the paired bootstrap's interval over tasks and ``wide`` that over classes; ``independent`` is the half
+    ``value`` has the paired bootstrap's interval over tasks and ``over_classes`` that over classes; ``independent`` is the half
     interval of the paper's quadrature.
     """
 
@@ -49,7 +49,7 @@ class Consistency:
     independent: float
     unsupervised: Estimate
     supervised: Estimate
-    wide: Estimate | None = None
+    over_classes: Estimate | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -150,7 +150,7 @@ class TrainedCSCC(Diagnosis):
                 return f"the collection has no {split} split; make one with: handful data split"
         return ""
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         net, how, (train, test) = context.net, "", self.tasks(context)
         if train.part.collection is context.view:
             # A frozen net cannot be trained in minutes: a small one that begins as its features can.
@@ -191,19 +191,21 @@ class FrozenCSCC(Diagnosis):
     question: ClassVar[str] = "Do frozen features need the labels?"
     topic: ClassVar[str] = "labels"
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         test, seed = context.tasks(), context.seed
         n, without = unlabelled(context)
         with_labels = answer(NearestCentroid(), test, n, seed)
         a, b = without.tasks, with_labels.tasks
         u, s = mean_interval(a), mean_interval(b)
         independent = quadrature(u.value, u.half, s.value, s.half)[1] if u.value > 0 and s.value > 0 else float("nan")
-        wide = crossed_ratio(without.right, with_labels.right, without.task, without.classes, without.image, seed=seed)
-        found = Consistency(cscc(a, b, seed=seed), independent, u, s, wide)
+        over_classes = crossed_ratio(
+            without.right, with_labels.right, without.task, without.classes, without.image, seed=seed
+        )
+        found = Consistency(cscc(a, b, seed=seed), independent, u, s, over_classes)
         return [finding("cscc-frozen", found, test, f"frozen {context.net}", {"net": context.net, "tasks": n})]
 
 
-def unlabelled(context: Context) -> tuple[int, Answers]:
+def unlabelled(context: Context) -> tuple[int, TaskAnswers]:
     """How the audit's tasks are answered by clustering the support of frozen features, found once an audit."""
     if "unlabelled" not in context.kept:
         rule = Clustering(of=context.tasks())
@@ -247,5 +249,5 @@ def finding(name: str, c: Consistency, rule: Any, how: str, facts: dict[str, Any
     figure = across({"with labels": c.supervised, "without labels": c.unsupervised}, chance)
     return Finding(
         name, sentence, value.value, value.low, value.high, SAME, threshold, light, figure,
-        {**c.as_dict(), **facts, **shape}, alt=alt, wide=c.wide,
+        {**c.as_dict(), **facts, **shape}, alt=alt, over_classes=c.over_classes,
     )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from handful.audits.answers import Answers, answer
+from handful.audits.answers import TaskAnswers, answer
 from handful.audits.context import Context
 from handful.audits.finding import Diagnosis, Finding, below
 from handful.errors import Infeasible
@@ -26,7 +26,7 @@ class Curves(Diagnosis):
     question: ClassVar[str] = "Do more examples help?"
     topic: ClassVar[str] = "difficulty"
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         part = context.view.like(context.part)
         sizes = np.sort(part.members.sizes)[::-1]
         ways = min(5, part.n_classes)
@@ -55,7 +55,7 @@ class Curves(Diagnosis):
             a, b = spread[able[0]], spread[able[-1]]
             sentence += f"; from {able[0]} to {able[-1]} ways it goes from {100 * a.tasks.mean():.1f}% to {100 * b.tasks.mean():.1f}% ({five} shots)"
         both = np.concatenate([last.right, -first.right]) * 2
-        joined = Answers(*(np.concatenate([getattr(last, k), getattr(first, k)]) for k in FIELDS))
+        joined = TaskAnswers(*(np.concatenate([getattr(last, k), getattr(first, k)]) for k in FIELDS))
         figure = curves({"by shots": _points(asked)}, "examples a class", chance=[(s, 100 / ways) for s in shots])
         alt = "Accuracy by examples a class: " + ", ".join(
             f"{s}: {100 * v.tasks.mean():.0f}%" for s, v in asked.items()
@@ -67,7 +67,7 @@ class Curves(Diagnosis):
             Finding(
                 self.name, sentence, gain.value, gain.low, gain.high, gain.over,
                 "gain from most examples: green from 5 points, red below 1", below(gain.value, 0.05, 0.01),
-                figure, details, alt=alt + ".", wide=joined.both(both, context.seed)[1],
+                figure, details, alt=alt + ".", over_classes=joined.both(both, context.seed)[1],
             )
         ]  # fmt: skip
 
@@ -75,13 +75,13 @@ class Curves(Diagnosis):
 FIELDS = ("task", "image", "classes", "truth", "given", "ways")
 
 
-def _estimate(found: Answers) -> Estimate:
+def _estimate(found: TaskAnswers) -> Estimate:
     return mean_interval(found.tasks, SAME)
 
 
-def _facts(found: Answers) -> dict[str, object]:
+def _facts(found: TaskAnswers) -> dict[str, object]:
     return _estimate(found).as_dict()
 
 
-def _points(found: dict[int, Answers]) -> list[tuple[float, float, float, float]]:
+def _points(found: dict[int, TaskAnswers]) -> list[tuple[float, float, float, float]]:
     return [(x, 100 * (e := _estimate(a)).value, 100 * e.low, 100 * e.high) for x, a in found.items()]

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from handful.audits.answers import Answers, answer
+from handful.audits.answers import TaskAnswers, answer
 from handful.audits.context import Context, usual_tasks
 from handful.audits.drawing import short, stacked
 from handful.audits.finding import Diagnosis, Finding, above
@@ -33,9 +33,9 @@ class Difficulty(Diagnosis):
     question: ClassVar[str] = "Is it hard for every learner, or only for a weak one?"
     topic: ClassVar[str] = "difficulty"
 
-    def look(self, context: Context) -> list[Finding]:
-        weak: dict[str, Answers] = {}
-        strong: dict[str, Answers] = {}
+    def run(self, context: Context) -> list[Finding]:
+        weak: dict[str, TaskAnswers] = {}
+        strong: dict[str, TaskAnswers] = {}
         parts = by_dataset(context.part)
         first = usual_tasks(context.view.like(next(iter(parts.values()))))
         strong_one = R2D2(net="pixels", penalty=1.0)
@@ -51,13 +51,13 @@ class Difficulty(Diagnosis):
         task, x = [
             np.concatenate(v) for v in zip(*(_lacking(a, i) for i, a in enumerate(strong.values())), strict=True)
         ]
-        joined = Answers(
+        joined = TaskAnswers(
             task,
             np.concatenate([a.image for a in strong.values()]),
             np.concatenate([a.classes + 10**6 * i for i, a in enumerate(strong.values())]),
             task, task, np.ones(len(task)),
         )  # fmt: skip
-        value, wide = joined.both(x, context.seed)
+        value, over_classes = joined.both(x, context.seed)
         means = np.mean(list(rows.values()), axis=0)
         sentence = (
             f"of the way from guessing to perfect a weak learner goes {means[0]:.0%}, a strong one {means[1]:.0%} more, and "
@@ -72,7 +72,7 @@ class Difficulty(Diagnosis):
                 self.name, sentence, value.value, value.low, value.high, value.over,
                 "intrinsic difficulty: amber below 3% (nothing left to win) or from 70%, red from 90% (hopeless)", light,
                 stacked(rows, PARTS, "% of the way from guessing to perfect"),
-                {"by_dataset": table.to_dicts(), "tasks": n}, wide=wide,
+                {"by_dataset": table.to_dicts(), "tasks": n}, over_classes=over_classes,
                 alt="; ".join(f"{k}: weak {a:.0%}, modelling {b:.0%}, intrinsic {c:.0%}" for k, (a, b, c) in rows.items()) + ".",
             )
         ]  # fmt: skip
@@ -97,11 +97,11 @@ def by_dataset(part: Part) -> dict[str, Part]:
     return out
 
 
-def _normalised(found: Answers) -> float:
+def _normalised(found: TaskAnswers) -> float:
     chance = 1 / found.ways
     return mean_interval(((found.right - chance) / (1 - chance)), SAME).value
 
 
-def _lacking(found: Answers, number: int) -> tuple[np.ndarray, np.ndarray]:
+def _lacking(found: TaskAnswers, number: int) -> tuple[np.ndarray, np.ndarray]:
     chance = 1 / found.ways
     return found.task + 10**6 * number, 1 - (found.right - chance) / (1 - chance)

@@ -14,7 +14,7 @@ from handful.audits.context import Context
 from handful.audits.drawing import across
 from handful.audits.finding import Diagnosis, Finding, above
 from handful.audits.scan import Scan, exact_pairs, groups, near_pairs, scan, standardised
-from handful.metrics.base import Estimate
+from handful.metrics.base import LEVEL, Estimate
 from handful.metrics.zero_shot import over_classes
 from handful.report.figures import STYLE, as_svg
 
@@ -84,7 +84,7 @@ class Duplicates(Diagnosis):
     topic: ClassVar[str] = "clean"
     cost: ClassVar[float] = 1.0
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         found, part = copies(context), context.whole_part
         number = np.full(len(context.collection), -1, dtype=np.int64)
         whole = context.collection.whole
@@ -171,7 +171,7 @@ def split_numbers(context: Context) -> np.ndarray:
     return np.where(values == "", -1, np.arange(len(values)))[codes.reshape(-1)]
 
 
-def wilson(hits: int, n: int, level: float = 0.95) -> tuple[float, float, float]:
+def wilson(hits: int, n: int, level: float = LEVEL) -> tuple[float, float, float]:
     """A share with Wilson's interval."""
     if n == 0:
         return float("nan"), float("nan"), float("nan")

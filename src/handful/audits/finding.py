@@ -29,7 +29,7 @@ TOPICS = {
 class Finding:
     """A sentence with a number, its interval, a traffic light with the threshold it stands for, and a figure (SVG).
 
-    ``over`` says what the interval ``low`` to ``high`` covers; ``wide`` is a second one (for new classes, where the first
+    ``over`` says what the interval ``low`` to ``high`` covers; ``over_classes`` is a second one (for new classes, where the first
     is for new tasks from the same classes). ``alt`` is the figure in words.
     """
 
@@ -45,14 +45,16 @@ class Finding:
     details: dict[str, Any] | None = None
     name: str = ""
     alt: str = ""
-    wide: Estimate | None = None
+    over_classes: Estimate | None = None
 
     def as_dict(self) -> dict[str, Any]:
         keys = ("diagnosis", "sentence", "over", "threshold", "light", "alt")
         out: dict[str, Any] = {k: getattr(self, k) for k in keys}
         out["name"] = self.name or self.diagnosis
         out |= {k: plain(getattr(self, k)) for k in ("value", "low", "high")}
-        out["wide"] = None if self.wide is None else {k: plain(v) for k, v in self.wide.as_dict().items()}
+        out["over_classes"] = (
+            None if self.over_classes is None else {k: plain(v) for k, v in self.over_classes.as_dict().items()}
+        )
         return {**out, "details": plain(self.details or {})}
 
 
@@ -96,7 +98,7 @@ class Diagnosis:
     """Base of the diagnoses: one file each, registered by name.
 
     ``question`` is what a person asks and ``topic`` the part of the page where it is answered; ``cost`` is its share of
-    the time, relative to the others. ``missing`` says in words what the collection lacks (empty: it can run); ``look``
+    the time, relative to the others. ``missing`` says in words what the collection lacks (empty: it can run); ``run``
     answers within ``context.seconds``.
     """
 
@@ -108,10 +110,10 @@ class Diagnosis:
     def missing(self, collection: Collection) -> str:
         return ""
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         raise NotImplementedError
 
-    def run(
+    def alone(
         self, collection: Collection, *, net: str = "pixels", seed: int = 0, seconds: float = 60.0
     ) -> list[Finding]:
         """This diagnosis alone, outside an audit."""
@@ -119,4 +121,4 @@ class Diagnosis:
 
         context = Context(collection, net=net, seed=seed, budget=seconds, seconds=seconds)
         with context.pinned():
-            return self.look(context)
+            return self.run(context)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from handful.audits.answers import Answers
-from handful.audits.asking import Asked, gathered, given, tasks_of
+from handful.audits.answers import TaskAnswers
 from handful.audits.composition import feasible
 from handful.audits.context import TASKS, Context, usual_tasks
 from handful.audits.cscc import ENOUGH, LADDER, RELATIVE_GAMMA
+from handful.audits.tasks import AuditTasks, gathered, given, tasks_of
 from handful.data.collection import Collection, Part
 from handful.errors import Infeasible, Mismatch
 from handful.methods.clustering.centroid import CentroidNet
@@ -26,7 +26,7 @@ from handful.methods.zero_shot.eszsl import ESZSL
 from handful.metrics.clustering import answered, match
 from handful.nets.compute import Compute
 from handful.options import parse_spec
-from handful.runs.evaluate import Job, embed_needed, embedded_scores, one_by_one
+from handful.runs.evaluate import ScoringJob, embed_needed, embedded_scores, one_by_one
 from handful.tasks.clustering import Clustering
 from handful.tasks.episode import Episode
 from handful.tasks.rule import Rule
@@ -53,17 +53,17 @@ def check_method(context: Context) -> None:
     """Refuse a method that is none, cannot answer the tasks, or cannot see the images, before anything is measured."""
     chosen = given(context)
     assert chosen is not None
-    asked = tasks_of(context)
+    tasks = tasks_of(context)
     method = chosen.method if isinstance(chosen, Learner) else chosen
-    agree(method, asked.rule)
-    if getattr(method, "needs_graph", False) and asked.train is not None and asked.train.described.taxonomy is None:
+    agree(method, tasks.rule)
+    if getattr(method, "needs_graph", False) and tasks.train is not None and tasks.train.described.taxonomy is None:
         raise Mismatch(
             f"{method.name} needs the classes' hierarchy, and the descriptions here have none; choose another"
         )
     if sees_pixels(context, chosen):
-        on(asked.rule, context.collection).check()
+        on(tasks.rule, context.collection).check()
     if isinstance(chosen, Method) and chosen.trains != "no":
-        lessons(asked, chosen)
+        lessons(tasks, chosen)
 
 
 def sees_pixels(context: Context, chosen: Method | Learner) -> bool:
@@ -101,13 +101,13 @@ def on(rule: Rule, collection: Collection) -> Rule:
     return dataclasses.replace(rule, **{name: moved(getattr(rule, name)) for name in fields})
 
 
-def answering(asked: Asked, seconds: float) -> Answering:
+def answering(tasks: AuditTasks, seconds: float) -> Answering:
     """The learner whose score is split: the audit's method, trained in the time if it trains, or the usual one."""
-    context, chosen = asked.context, given(asked.context)
+    context, chosen = tasks.context, given(tasks.context)
     if chosen is None:
-        return usual(asked)
+        return usual(tasks)
     pixels = sees_pixels(context, chosen)
-    rule = on(asked.rule, context.collection) if pixels else asked.rule
+    rule = on(tasks.rule, context.collection) if pixels else tasks.rule
     where = "pixels" if pixels else frozen(context)
     if isinstance(chosen, Learner):
         return Answering(chosen, rule, f"{chosen.method.name} as trained, on {where}")
@@ -116,24 +116,24 @@ def answering(asked: Asked, seconds: float) -> Answering:
     if chosen.trains == "no":
         learner = chosen.untrained(rule.image_shape, compute=context.compute)
         return Answering(learner, rule, f"{chosen.name} on {where}")
-    source = lessons(asked, chosen)
+    source = lessons(tasks, chosen)
     if not pixels:
         context.view.read(source.part.rows)
     learner, how, short = trained(chosen, source, seconds, context.compute)
     return Answering(learner, rule, f"{chosen.name} on {where}, {how}", short)
 
 
-def usual(asked: Asked) -> Answering:
+def usual(tasks: AuditTasks) -> Answering:
     """Class means on the frozen features; of each primitive for pairs; Sinkhorn K-means; ESZSL."""
-    rule, context = asked.rule, asked.context
-    if asked.train is not None:
-        learner: Learner = ESZSL().meta_fit(asked.train, compute=context.compute)
+    rule, context = tasks.rule, tasks.context
+    if tasks.train is not None:
+        learner: Learner = ESZSL().meta_fit(tasks.train, compute=context.compute)
         return Answering(learner, rule, f"ESZSL on {frozen(context)}")
     method, said = {
         "few-shot": (NearestCentroid(), "class means"),
         "pairs": (PairProtoNet(net="pixels"), "means of each primitive"),
         "clustering": (clusterer(), "Sinkhorn K-means"),
-    }[asked.setting]
+    }[tasks.setting]
     learner = method.untrained(rule.image_shape, compute=context.compute)
     return Answering(learner, rule, f"{said} on {frozen(context)}")
 
@@ -150,11 +150,11 @@ def clusterer() -> CentroidNet:
     return CentroidNet(net="pixels", relative=True, gamma=RELATIVE_GAMMA, eval_conditional="sinkhorn", starts=4)
 
 
-def lessons(asked: Asked, method: Method) -> Rule:
+def lessons(tasks: AuditTasks, method: Method) -> Rule:
     """What a method is trained on: tasks like those asked, of training classes apart from them."""
-    context, pixels = asked.context, sees_pixels(asked.context, method)
-    if asked.train is not None:
-        return on(asked.train, context.collection) if pixels else asked.train
+    context, pixels = tasks.context, sees_pixels(tasks.context, method)
+    if tasks.train is not None:
+        return on(tasks.train, context.collection) if pixels else tasks.train
     part = context.apart if pixels else context.train
     if part is None:
         raise Infeasible(
@@ -162,9 +162,9 @@ def lessons(asked: Asked, method: Method) -> Rule:
             "audited; name another split with --split, or give a model folder made by handful train"
         )
     seen = part if pixels else context.view.like(part)
-    if asked.rule.axes == 2:
+    if tasks.rule.axes == 2:
         return feasible(seen)
-    shots = getattr(asked.rule, "shots", 5)
+    shots = getattr(tasks.rule, "shots", 5)
     return usual_tasks(seen, shots if isinstance(shots, int) else 5, 5)
 
 
@@ -201,12 +201,12 @@ def cut(method: Method, length: int) -> Method:
     return method.with_options(schedule=short)
 
 
-def answers_of(asked: Asked, who: Answering, share: float) -> Answers:
+def answers_of(tasks: AuditTasks, who: Answering, share: float) -> TaskAnswers:
     """A learner's answers to as many tasks as fit into a share of the time; to every class of zero-shot tasks."""
-    context, rule = asked.context, who.rule
+    context, rule = tasks.context, who.rule
 
-    def ask(n: int) -> Answers:
-        return gathered(asked, answers_to(who.learner, rule, n, context.seed))
+    def ask(n: int) -> TaskAnswers:
+        return gathered(tasks, answers_to(who.learner, rule, n, context.seed))
 
     if isinstance(rule, ZeroShot):
         return ask(rule.size)
@@ -215,7 +215,7 @@ def answers_of(asked: Asked, who: Answering, share: float) -> Answers:
 
 def answers_to(learner: Learner, rule: Rule, n: int, seed: int) -> Iterator[tuple[Episode, np.ndarray]]:
     """Each of n tasks with the labels given to its queries; a clustering's are matched with classes on the support."""
-    job = Job(learner, rule, (), (seed,), n, False)
+    job = ScoringJob(learner, rule, (), (seed,), n, False)
     embedded = isinstance(learner, EmbeddedLearner)
     with learner.compute.here():
         if embedded:

@@ -6,13 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from handful.audits.answers import Answers, answer
+from handful.audits.answers import TaskAnswers, answer
 from handful.audits.context import Context
 from handful.audits.drawing import falling
 from handful.audits.finding import Diagnosis, Finding, above
 from handful.audits.shortcuts import how
 from handful.methods.gradient.r2d2 import R2D2
 from handful.methods.metric.nearest_centroid import NearestCentroid
+from handful.metrics.base import TAILS
 from handful.metrics.power import smallest_difference, tasks_needed
 
 POINT = 0.01
@@ -25,7 +26,7 @@ class Power(Diagnosis):
     question: ClassVar[str] = "How small a difference can the planned tasks show?"
     topic: ClassVar[str] = "power"
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         rule = context.tasks()
         n, b = context.paced(lambda n: answer(R2D2(net="pixels", penalty=1.0), rule, n, context.seed), 0.6)
         a = answer(NearestCentroid(), rule, n, context.seed)
@@ -34,8 +35,10 @@ class Power(Diagnosis):
         value = smallest_difference(spread, context.planned)
         low, high = resampled(d, context.planned, context.seed)
         needed = tasks_needed(spread, POINT) if spread else 2
-        wide = Answers(a.task, a.image, a.classes, a.truth, a.given, a.ways).both(a.right - b.right, context.seed)[1]
-        half = wide.half if np.isfinite(wide.half) else float("nan")
+        over_classes = TaskAnswers(a.task, a.image, a.classes, a.truth, a.given, a.ways).both(
+            a.right - b.right, context.seed
+        )[1]
+        half = over_classes.half if np.isfinite(over_classes.half) else float("nan")
         sentence = (
             f"{context.planned:,} tasks show a difference of {100 * value:.2f} points between two methods on the same tasks (80% "
             f"power, 5% level); one point needs {needed:,} tasks ({how(rule)})"
@@ -61,5 +64,5 @@ def resampled(differences: np.ndarray, planned: int, seed: int, draws: int = 100
     """2.5% to 97.5% of the smallest difference over tasks drawn again: it is proportional to their spread."""
     rng = np.random.default_rng([seed, 0x90E4])
     spread = differences[rng.integers(0, len(differences), (draws, len(differences)))].std(axis=1, ddof=1)
-    low, high = np.percentile(spread, [2.5, 97.5])
+    low, high = np.quantile(spread, TAILS)
     return smallest_difference(float(low), planned), smallest_difference(float(high), planned)

@@ -150,7 +150,7 @@ class ContextProbe(Diagnosis):
             return "" if self.column in collection.table.columns else f"it has no column {self.column}"
         return "" if card.context and card.context not in card.labels else "the collection has no column of contexts"
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         part, most = context.part, self.most or (1000 if context.seconds < 60 else 2000)
         part = context.view.like(some(part, most, context.seed))
         probe = context_probe(

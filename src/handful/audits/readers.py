@@ -10,13 +10,13 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from handful.audits.answers import Answers, answer
-from handful.audits.asking import Asked, Setting, gathered, within
+from handful.audits.answers import TaskAnswers, answer
 from handful.audits.context_gap import context_votes
 from handful.audits.cscc import unlabelled
 from handful.audits.duplicates import copy_groups, scan_of
 from handful.audits.learners import FEW, answers_to, clusterer
 from handful.audits.scan import exact_pairs, groups, near_pairs
+from handful.audits.tasks import AuditTasks, Setting, gathered, within
 from handful.data.collection import Part
 from handful.errors import Infeasible
 from handful.methods.zero_shot.trivial import Trivial
@@ -34,26 +34,26 @@ COPIES, TRAINING_COPIES, WHOLE = "copies in the support", "copies of training im
 FEWEST = 10
 """Tasks below which a source is left out rather than the others cut to them."""
 
-Reader = Callable[[Asked, int], Answers]
+Reader = Callable[[AuditTasks, int], TaskAnswers]
 
 
 # what an image is known by: a number an image of the collection
 
 
-def context_codes(asked: Asked) -> np.ndarray:
+def context_codes(tasks: AuditTasks) -> np.ndarray:
     """The context of every image."""
-    card, rule = asked.context.collection.card, asked.rule.of if isinstance(asked.rule, Clustering) else asked.rule
+    card, rule = tasks.context.collection.card, tasks.rule.of if isinstance(tasks.rule, Clustering) else tasks.rule
     column = rule.context_column if isinstance(rule, ContextShift) else card.context
     if not column or column in card.labels:
         raise Infeasible("the collection has no column of contexts")
-    values = asked.context.collection.table[column].cast(pl.String).fill_null("(none)").to_numpy()
+    values = tasks.context.collection.table[column].cast(pl.String).fill_null("(none)").to_numpy()
     return np.unique(values, return_inverse=True)[1].reshape(-1)
 
 
-def nearest_codes(asked: Asked, n: int) -> tuple[np.ndarray, Part]:
+def nearest_codes(tasks: AuditTasks, n: int) -> tuple[np.ndarray, Part]:
     """The training class whose mean is nearest, for every image that n tasks show or ask for (-1 elsewhere)."""
-    context = asked.context
-    train = context.train if asked.train is None else asked.train.part
+    context = tasks.context
+    train = context.train if tasks.train is None else tasks.train.part
     if train is None or train.n_classes < 2:
         raise Infeasible("there are no training classes apart from those audited")
     train = within(context, train, max(0.5 * context.seconds, 0.1 * context.budget))
@@ -62,7 +62,7 @@ def nearest_codes(asked: Asked, n: int) -> tuple[np.ndarray, Part]:
     np.add.at(means, train.classes, x)
     means /= np.bincount(train.classes)[:, None]
     codes = np.full(len(context.collection), -1, dtype=np.int64)
-    rows = np.unique(np.concatenate([np.concatenate([e.support, e.query]) for e in asked.episodes(n)]))
+    rows = np.unique(np.concatenate([np.concatenate([e.support, e.query]) for e in tasks.episodes(n)]))
     for start in range(0, len(rows), 2048):
         some = rows[start : start + 2048]
         y = context.view.read(some).astype(np.float64)
@@ -70,14 +70,14 @@ def nearest_codes(asked: Asked, n: int) -> tuple[np.ndarray, Part]:
     return codes, train
 
 
-def copy_codes(asked: Asked) -> np.ndarray:
+def copy_codes(tasks: AuditTasks) -> np.ndarray:
     """A number that exact and near copies share."""
-    context = asked.context
+    context = tasks.context
     if "copies" in context.kept:
         return copy_groups(context)
     # Neighbours in feature space, which the diagnosis of copies looks for as well, are none of these and take long.
     seen = scan_of(context)
-    near = near_pairs(seen, asked.rule.part.rows, context.seed)[0]
+    near = near_pairs(seen, tasks.rule.part.rows, context.seed)[0]
     return groups(len(context.collection), exact_pairs(seen), near)
 
 
@@ -102,19 +102,19 @@ class OneAxis(Rule):
         return dataclasses.replace(e, support_labels=labels[0], query_labels=labels[1], shape=own)
 
 
-def by_codes(asked: Asked, codes: np.ndarray, n: int) -> Answers:
+def by_codes(tasks: AuditTasks, codes: np.ndarray, n: int) -> TaskAnswers:
     """The class with most of its support under the query's number; of a pair each primitive so; of clusters, see `clustered`."""
-    rule, seed = asked.rule, asked.context.seed
-    if asked.setting == "clustering":
-        return gathered(asked, ((e, clustered(e, codes)) for e in asked.episodes(n)))
-    if asked.setting == "few-shot":
+    rule, seed = tasks.rule, tasks.context.seed
+    if tasks.setting == "clustering":
+        return gathered(tasks, ((e, clustered(e, codes)) for e in tasks.episodes(n)))
+    if tasks.setting == "few-shot":
         return context_votes(rule, codes, n, seed)
     first, second = (context_votes(OneAxis(rule.part, rule, axis), codes, n, seed) for axis in range(2))
     told = (first.given >= 0) & (second.given >= 0)
     ways = first.ways * second.ways
     labels = np.where(told, first.given * second.ways + second.given, -1)
     truth = first.truth * second.ways + second.truth
-    return Answers(first.task, first.image, first.classes, truth, labels, ways)
+    return TaskAnswers(first.task, first.image, first.classes, truth, labels, ways)
 
 
 def clustered(e: Episode, codes: np.ndarray) -> np.ndarray:
@@ -125,9 +125,9 @@ def clustered(e: Episode, codes: np.ndarray) -> np.ndarray:
     return np.where(values[at] == codes[e.query], named[at], -1)
 
 
-def without_labels(asked: Asked, n: int) -> Answers:
+def without_labels(tasks: AuditTasks, n: int) -> TaskAnswers:
     """Sinkhorn K-means of the support, its clusters named by the labels afterwards."""
-    rule, context = asked.rule, asked.context
+    rule, context = tasks.rule, tasks.context
     if getattr(rule, "shots", 0) == 1:
         raise Infeasible(
             "with one image a class every image is a cluster of its own, and naming them is the whole task"
@@ -143,24 +143,24 @@ def without_labels(asked: Asked, n: int) -> Answers:
     return found[1]
 
 
-def by_context(asked: Asked, n: int) -> Answers:
+def by_context(tasks: AuditTasks, n: int) -> TaskAnswers:
     """Told the contexts of support and query, and shown no image."""
-    return by_codes(asked, context_codes(asked), n)
+    return by_codes(tasks, context_codes(tasks), n)
 
 
-def by_nearest_class(asked: Asked, n: int) -> Answers:
+def by_nearest_class(tasks: AuditTasks, n: int) -> TaskAnswers:
     """Every image known only by the training class whose mean is nearest."""
-    return by_codes(asked, nearest_codes(asked, n)[0], n)
+    return by_codes(tasks, nearest_codes(tasks, n)[0], n)
 
 
-def by_copies(asked: Asked, n: int) -> Answers:
+def by_copies(tasks: AuditTasks, n: int) -> TaskAnswers:
     """The class of the support image that is a copy, exact or near, of the query."""
-    return by_codes(asked, copy_codes(asked), n)
+    return by_codes(tasks, copy_codes(tasks), n)
 
 
-def as_wholes(asked: Asked, n: int) -> Answers:
+def as_wholes(tasks: AuditTasks, n: int) -> TaskAnswers:
     """Each seen pair a class of its own with a mean of its own: nothing is composed, and no unseen pair is ever answered."""
-    view = asked.context.view
+    view = tasks.context.view
 
     def nearest(e: Episode) -> np.ndarray:
         labels, own = np.unique(e.support_labels, return_inverse=True)
@@ -170,19 +170,19 @@ def as_wholes(asked: Asked, n: int) -> Answers:
         means /= np.bincount(own.reshape(-1))[:, None]
         return labels[(np.square(means).sum(1)[None, :] - 2 * y @ means.T).argmin(1)]
 
-    return gathered(asked, ((e, nearest(e)) for e in asked.episodes(n)))
+    return gathered(tasks, ((e, nearest(e)) for e in tasks.episodes(n)))
 
 
 # zero-shot: from training classes to candidates
 
 
-def alike(asked: Asked, weights: np.ndarray) -> np.ndarray:
+def alike(tasks: AuditTasks, weights: np.ndarray) -> np.ndarray:
     """For each row of weights over the training classes, the candidate that is described most alike; -1 where several are.
 
     Alike is the cosine of descriptions less the mean training description.
     """
-    assert asked.train is not None and isinstance(asked.rule, ZeroShot)
-    known, offered = (r.descriptions[0].astype(np.float64) for r in (asked.train, asked.rule))
+    assert tasks.train is not None and isinstance(tasks.rule, ZeroShot)
+    known, offered = (r.descriptions[0].astype(np.float64) for r in (tasks.train, tasks.rule))
     centre = known.mean(0)
     x, y = (
         v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), 1e-12)
@@ -193,46 +193,46 @@ def alike(asked: Asked, weights: np.ndarray) -> np.ndarray:
     return np.where((cosine >= best - 1e-6).sum(1) == 1, cosine.argmax(1), -1)
 
 
-def by_training(asked: Asked, codes: np.ndarray, n: int) -> Answers:
+def by_training(tasks: AuditTasks, codes: np.ndarray, n: int) -> TaskAnswers:
     """The candidate described most like the training classes that have images under the query's number."""
-    assert asked.train is not None
-    part, episodes = asked.train.part, asked.episodes(n)
+    assert tasks.train is not None
+    part, episodes = tasks.train.part, tasks.episodes(n)
     wanted = np.unique(np.concatenate([codes[e.query] for e in episodes]))
     own = codes[part.rows]
     kept = np.isin(own, wanted)
     values, place = np.unique(own[kept], return_inverse=True)
     if not len(values):
-        return gathered(asked, ((e, np.full(len(e.query), -1)) for e in episodes))
+        return gathered(tasks, ((e, np.full(len(e.query), -1)) for e in episodes))
     shares = np.zeros((len(values), part.n_classes))
     np.add.at(shares, (place.reshape(-1), part.classes[kept]), 1)
-    labels = alike(asked, shares / shares.sum(1, keepdims=True))
+    labels = alike(tasks, shares / shares.sum(1, keepdims=True))
 
     def tell(e: Episode) -> np.ndarray:
         at = np.minimum(np.searchsorted(values, codes[e.query]), len(values) - 1)
         return np.where(values[at] == codes[e.query], labels[at], -1)
 
-    return gathered(asked, ((e, tell(e)) for e in episodes))
+    return gathered(tasks, ((e, tell(e)) for e in episodes))
 
 
-def context_described(asked: Asked, n: int) -> Answers:
+def context_described(tasks: AuditTasks, n: int) -> TaskAnswers:
     """Told the contexts of the training images and of the query."""
-    return by_training(asked, context_codes(asked), n)
+    return by_training(tasks, context_codes(tasks), n)
 
 
-def copies_described(asked: Asked, n: int) -> Answers:
+def copies_described(tasks: AuditTasks, n: int) -> TaskAnswers:
     """The candidate described most like the class of the training image that is a copy of the query."""
-    return by_training(asked, copy_codes(asked), n)
+    return by_training(tasks, copy_codes(tasks), n)
 
 
-def nearest_described(asked: Asked, n: int) -> Answers:
+def nearest_described(tasks: AuditTasks, n: int) -> TaskAnswers:
     """The trivial solution; without a hierarchy the candidate described most like the training class of the nearest mean."""
-    assert asked.train is not None
-    if asked.train.described.taxonomy is not None:
-        learner = Trivial().meta_fit(asked.train, compute=asked.context.compute)
-        return gathered(asked, answers_to(learner, asked.rule, n, asked.context.seed))
-    codes, train = nearest_codes(asked, n)
-    labels = alike(asked, np.eye(train.n_classes))
-    return gathered(asked, ((e, labels[codes[e.query]]) for e in asked.episodes(n)))
+    assert tasks.train is not None
+    if tasks.train.described.taxonomy is not None:
+        learner = Trivial().meta_fit(tasks.train, compute=tasks.context.compute)
+        return gathered(tasks, answers_to(learner, tasks.rule, n, tasks.context.seed))
+    codes, train = nearest_codes(tasks, n)
+    labels = alike(tasks, np.eye(train.n_classes))
+    return gathered(tasks, ((e, labels[codes[e.query]]) for e in tasks.episodes(n)))
 
 
 READERS: dict[Setting, dict[str, Reader | str]] = {
@@ -265,10 +265,10 @@ READERS: dict[Setting, dict[str, Reader | str]] = {
 """By setting and source: who reads it, or why nobody can."""
 
 
-def seen_side(asked: Asked, n: int) -> np.ndarray | None:
+def seen_side(tasks: AuditTasks, n: int) -> np.ndarray | None:
     """Whether each answer is about what was seen (a pair in the support, a training class); None where all are alike."""
-    episodes = asked.episodes(n)
-    if asked.setting == "pairs":
+    episodes = tasks.episodes(n)
+    if tasks.setting == "pairs":
         return np.concatenate([e.seen[e.query_labels] for e in episodes if e.seen is not None])
     known = np.concatenate([np.full(len(e.query), bool(e.side.get("seen", 0))) for e in episodes])
-    return known if asked.setting == "zero-shot" and known.any() else None
+    return known if tasks.setting == "zero-shot" and known.any() else None

@@ -15,7 +15,7 @@ from handful.audits.finding import Diagnosis, Finding, Light, above
 from handful.data.collection import SPLITS, Collection
 from handful.data.splits import SplitRule, class_overlaps
 from handful.data.store import skipped_files
-from handful.metrics.base import NORMAL, Estimate
+from handful.metrics.base import NORMAL, TAILS, Estimate
 from handful.metrics.zero_shot import over_classes
 
 FULL = 0.999
@@ -33,7 +33,7 @@ class Unreadable(Diagnosis):
     def missing(self, collection: Collection) -> str:
         return "" if collection.card.kind == "images" else "the collection holds features, not images"
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         seen = scan_of(context)
         bad = seen.rows[seen.constant]
         skipped = skipped_files(context.collection)
@@ -52,7 +52,7 @@ class Unreadable(Diagnosis):
             Finding(
                 self.name, sentence, share, low, high, "new images of the same classes", "red from 1%, amber from 0.1%",
                 above(share, 0.001, 0.01), across(bars, label="% of images", marks={"red": 0.01}),
-                {"images": bad[:50].tolist(), "scanned": len(seen.rows), "unread": [list(s) for s in skipped[:50]]}, wide=at_least_nothing(over_classes(by_class)),
+                {"images": bad[:50].tolist(), "scanned": len(seen.rows), "unread": [list(s) for s in skipped[:50]]}, over_classes=at_least_nothing(over_classes(by_class)),
                 alt=f"One bar: {share:.2%} of the images are unreadable or one colour throughout.",
             )
         ]  # fmt: skip
@@ -66,7 +66,7 @@ class Imbalance(Diagnosis):
     topic: ClassVar[str] = "clean"
     cost: ClassVar[float] = 0.1
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         part = context.whole_part
         sizes = part.members.sizes
         low, high = np.percentile(sizes, [5, 95])
@@ -93,7 +93,7 @@ def bootstrap_ratio(sizes: np.ndarray, seed: int, draws: int = 1000) -> tuple[fl
     rng = np.random.default_rng([seed, 0x1BA1])
     drawn = sizes[rng.integers(0, len(sizes), (draws, len(sizes)))]
     low, high = np.percentile(drawn, [5, 95], axis=1)
-    a, b = np.percentile(high / np.maximum(low, 1), [2.5, 97.5])
+    a, b = np.quantile(high / np.maximum(low, 1), TAILS)
     return float(a), float(b)
 
 
@@ -109,7 +109,7 @@ class Columns(Diagnosis):
         alone = not factors(collection) and len(collection.card.labels) < 2
         return "there is no column beside the class and the splits" if alone else ""
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         collection = context.collection
         card, part = collection.card, context.whole_part
         frame = pl.DataFrame({"class": pl.Series(part.class_names).gather(part.classes)})
@@ -206,7 +206,7 @@ class Overlap(Diagnosis):
     def missing(self, collection: Collection) -> str:
         return "" if collection.card.schemes else "the collection has no splits"
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         collection = context.collection
         card, table = collection.card, collection.table
         names_of = SplitRule().groups(card, table).fill_null("(none)")

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from handful.audits.answers import Answers
-from handful.audits.asking import Asked, in_words, tasks_of
+from handful.audits.answers import TaskAnswers
 from handful.audits.context import Context
 from handful.audits.cscc import ENOUGH
 from handful.audits.drawing import waterfall
@@ -18,6 +17,7 @@ from handful.audits.finding import Diagnosis, Finding, below
 from handful.audits.learners import Answering, answering, answers_of
 from handful.audits.readers import READERS, seen_side
 from handful.audits.shapley import shapley
+from handful.audits.tasks import AuditTasks, in_words, tasks_of
 from handful.errors import HandfulError, Mismatch
 from handful.metrics.base import Estimate
 from handful.metrics.crossed import task_means
@@ -34,7 +34,7 @@ class ScoreShares:
     ``shares`` is ordered: guessing, each source, the remainder; ``missing`` says why a source was left out.
     """
 
-    answers: Answers
+    answers: TaskAnswers
     shares: dict[str, np.ndarray]
     missing: dict[str, str]
 
@@ -47,7 +47,9 @@ class ScoreShares:
         return {name: float(task_means(v[some], self.answers.task[some]).mean()) for name, v in self.shares.items()}
 
 
-def split_score(method: Answers, sources: dict[str, Answers], missing: dict[str, str] | None = None) -> ScoreShares:
+def split_score(
+    method: TaskAnswers, sources: dict[str, TaskAnswers], missing: dict[str, str] | None = None
+) -> ScoreShares:
     """Split a method's answers among sources of less than it sees, all on the same tasks.
 
     The worth of a set of sources is the accuracy of a reader who has these alone: every source votes for its answer
@@ -80,7 +82,7 @@ def split_score(method: Answers, sources: dict[str, Answers], missing: dict[str,
     return ScoreShares(method, {CHANCE: 1 / ways, **shares, REST: rest}, dict(missing or {}))
 
 
-def log_odds(found: Answers) -> float:
+def log_odds(found: TaskAnswers) -> float:
     """How much a source's vote weighs: the log-odds of its accuracy where it tells, less those of guessing there; or nothing."""
     told = found.given >= 0
     if not told.any():
@@ -98,29 +100,29 @@ class ScoreSplit(Diagnosis):
     topic: ClassVar[str] = "score"
     cost: ClassVar[float] = 1.2
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         with warnings.catch_warnings():
             # What a rule warns of when it leaves classes out is no news to an audit, which says what it drew from.
             warnings.simplefilter("ignore")
-            asked = tasks_of(context)
-            shares, who = measured(asked)
-        classes = asked.setting == "zero-shot"
+            tasks = tasks_of(context)
+            shares, who = measured(tasks)
+        classes = tasks.setting == "zero-shot"
         # A zero-shot task is a class, so that its tasks' interval is none of its own.
         parts = {k: (e[1], e[1]) if classes else e for k, e in shares.estimates(context.seed).items()}
         total = shares.answers.both(seed=context.seed)[classes]
-        rest, wide = parts[REST]
+        rest, over_classes = parts[REST]
         chance = parts[CHANCE][0].value
         added = {name: e.value for name, (e, _) in parts.items() if name not in (CHANCE, REST)}
         words = ", ".join(f"{name} {100 * value:+.1f}" for name, value in added.items())
         sentence = (
-            f"{100 * rest.value:.1f} of {100 * total.value:.1f} points remain for the method ({who.said}; {in_words(asked.rule)}), "
+            f"{100 * rest.value:.1f} of {100 * total.value:.1f} points remain for the method ({who.said}; {in_words(tasks.rule)}), "
             f"guessing gives {100 * chance:.1f}, {words or 'no other source could be measured'}"
         )
-        sides = both_sides(asked, shares)
+        sides = both_sides(tasks, shares)
         if sides:
             sentence += "; " + ", ".join(f"{100 * s['score']:.1f}% on {name}" for name, s in sides.items())
-        if asked.note:
-            sentence += f"; {asked.note}"
+        if tasks.note:
+            sentence += f"; {tasks.note}"
         if shares.missing:
             sentence += "; left out: " + ", ".join(shares.missing)
         share = rest.value / max(total.value - chance, 1e-9)
@@ -139,29 +141,29 @@ class ScoreSplit(Diagnosis):
                 self.name, sentence, rest.value, rest.low, rest.high, rest.over,
                 "share of the lead over guessing that remains: green from 50%, red below 20%"
                 + (f"; not judged after fewer than {ENOUGH} training steps" if who.short else ""), light,
-                waterfall({name: e for name, (e, _) in parts.items()}, total), details, wide=None if classes else wide,
+                waterfall({name: e for name, (e, _) in parts.items()}, total), details, over_classes=None if classes else over_classes,
                 alt="Waterfall: " + ", ".join(f"{name} {100 * e.value:+.1f}" for name, (e, _) in parts.items())
                 + f"; together {100 * total.value:.1f}%.",
             )
         ]  # fmt: skip
 
 
-def measured(asked: Asked) -> tuple[ScoreShares, Answering]:
+def measured(tasks: AuditTasks) -> tuple[ScoreShares, Answering]:
     """The split score of the audit's method on its tasks, as many as the time allows, and who answered."""
-    context, start, whole = asked.context, time.monotonic(), asked.context.seconds
-    who = answering(asked, TRAINING * whole)
+    context, start, whole = tasks.context, time.monotonic(), tasks.context.seconds
+    who = answering(tasks, TRAINING * whole)
     context.seconds = max(whole - (time.monotonic() - start), 0.2 * whole)
-    method = answers_of(asked, who, ASKING)
+    method = answers_of(tasks, who, ASKING)
     n = int(method.task.max()) + 1
-    sources: dict[str, Answers] = {}
+    sources: dict[str, TaskAnswers] = {}
     missing: dict[str, str] = {}
-    for name, reader in READERS[asked.setting].items():
+    for name, reader in READERS[tasks.setting].items():
         context.seconds = max(whole - (time.monotonic() - start), 0.2 * whole)
         try:
             if isinstance(reader, str):
                 missing[name] = reader
             else:
-                sources[name] = reader(asked, n)
+                sources[name] = reader(tasks, n)
         except HandfulError as error:
             missing[name] = str(error)
     n = min([n, *(int(found.task.max()) + 1 for found in sources.values())])
@@ -169,22 +171,22 @@ def measured(asked: Asked) -> tuple[ScoreShares, Answering]:
     return split_score(first(method, n), cut, missing), who
 
 
-def first(found: Answers, n: int) -> Answers:
+def first(found: TaskAnswers, n: int) -> TaskAnswers:
     """The answers to the first n tasks."""
     kept = found.task < n
-    return found if kept.all() else Answers(*(v[kept] for v in vars(found).values()))
+    return found if kept.all() else TaskAnswers(*(v[kept] for v in vars(found).values()))
 
 
-def both_sides(asked: Asked, shares: ScoreShares) -> dict[str, dict[str, Any]]:
+def both_sides(tasks: AuditTasks, shares: ScoreShares) -> dict[str, dict[str, Any]]:
     """The shares of what was seen and of what was not, apart: the shares of each add up to its own score."""
-    known = seen_side(asked, int(shares.answers.task.max()) + 1)
+    known = seen_side(tasks, int(shares.answers.task.max()) + 1)
     if known is None:
         return {}
     out = {}
     for name, some in (("seen", known), ("unseen", ~known)):
         if some.any():
             score = float(task_means(shares.answers.right[some], shares.answers.task[some]).mean())
-            out[f"{name} {'pairs' if asked.setting == 'pairs' else 'classes'}"] = {
+            out[f"{name} {'pairs' if tasks.setting == 'pairs' else 'classes'}"] = {
                 "score": score,
                 "parts": shares.among(some),
             }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from handful.audits.answers import Answers, answer
+from handful.audits.answers import TaskAnswers, answer
 from handful.audits.context import Context, fewer
 from handful.audits.drawing import across
 from handful.audits.finding import Diagnosis, Finding, Light, above
@@ -32,12 +32,12 @@ class Shortcuts(Diagnosis):
     def missing(self, collection: Collection) -> str:
         return "" if collection.card.kind == "images" else "the collection holds features, not images"
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         room = max(200, int(context.rate * 0.5 * context.seconds))
         part = fewer(context.part, room, context.seed)
         rule = context.tasks(part=part)
         n, whole = context.paced(lambda n: answer(NearestCentroid(), rule, n, context.seed), 0.1)
-        seen: dict[str, Answers] = {
+        seen: dict[str, TaskAnswers] = {
             name: answer(NearestCentroid(), context.tasks(context.other(name), part), n, context.seed) for name in VIEWS
         }
         shares = {name: found.share(whole, context.seed) for name, found in seen.items()}
@@ -53,7 +53,7 @@ class Shortcuts(Diagnosis):
                 f"lead over guessing ({100 * seen[best].tasks.mean():.1f}% against {100 * total.value:.1f}%)"
             )
         rest = ", ".join(f"{VIEWS[v]} {100 * seen[v].tasks.mean():.1f}%" for v in VIEWS if v != best)
-        value, wide = shares[best]
+        value, over_classes = shares[best]
         bars = {"whole image": total, **{VIEWS[v]: seen[v].both(seed=context.seed)[0] for v in VIEWS}}
         details = {
             "whole": total.as_dict(),
@@ -65,7 +65,7 @@ class Shortcuts(Diagnosis):
         return [
             Finding(
                 self.name, f"{words}; {rest}; {how(rule)}", value.value, value.low, value.high, value.over, THRESHOLD, light,
-                across(bars, whole.chance), details, alt=f"{alt}; guessing {100 * whole.chance:.0f}%.", wide=wide,
+                across(bars, whole.chance), details, alt=f"{alt}; guessing {100 * whole.chance:.0f}%.", over_classes=over_classes,
             )
         ]  # fmt: skip
 

@@ -16,10 +16,10 @@ import torch.nn.functional as F
 from handful.audits.context import Context
 from handful.audits.finding import Diagnosis, Finding, above
 from handful.audits.probe import ContextProbe
-from handful.data.cache import cache_folder
+from handful.cache import cache_folder
 from handful.data.collection import Collection, Part
 from handful.errors import BadInput, Missing, nearest
-from handful.files import write_atomically
+from handful.files import read_npy, write_atomically
 from handful.metrics.base import Estimate, mean_interval
 from handful.nets.clip import Clip
 from handful.nets.compute import Compute
@@ -152,8 +152,8 @@ def image_features(part: Part, net: Clip, compute: Compute, cache: bool) -> np.n
     """Features of every image of a part, embedded once for a checkpoint and a part."""
     facts = f"{part.id}/{weights_hash(net)}/{net.size}/{net.mean}/{net.std}"
     path = cache_folder() / "clip" / f"{hashlib.sha256(facts.encode()).hexdigest()[:24]}.npy"
-    if cache and path.is_file():
-        return np.load(path, allow_pickle=False)
+    if cache and (kept := _kept(path, len(part), net.width)) is not None:
+        return kept
     with compute.here(), bar(f"looking at {part.collection.card.name} with CLIP", len(part)) as advance:
         features = embed_rows(net, part.collection, part.rows, compute, advance=advance)
 
@@ -164,6 +164,15 @@ def image_features(part: Part, net: Clip, compute: Compute, cache: bool) -> np.n
     if cache:
         write_atomically(path, write)
     return features
+
+
+def _kept(path: Path, rows: int, width: int) -> np.ndarray | None:
+    """Features of before; None if there are none, or not whole ones."""
+    try:
+        array = read_npy(path)
+    except (OSError, ValueError):
+        return None
+    return np.array(array) if array.shape == (rows, width) and array.dtype.kind == "f" else None
 
 
 def scatter(found: Similarity, most: int = 3000, seed: int = 0) -> str:
@@ -227,7 +236,7 @@ class ImageText(Diagnosis):
             return "the collection holds features, not images"
         return ContextProbe(self.column).missing(collection)
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         name, options = parse_spec(context.net)
         if not self.clip and name != "clip":
             raise Missing("image-text similarity needs a CLIP checkpoint; give it with --clip PATH")

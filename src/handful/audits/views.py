@@ -17,7 +17,7 @@ from handful.nets.compute import Compute
 from handful.nets.features import embed_images
 from handful.progress import bar
 
-Look = Callable[[np.ndarray], np.ndarray]
+Embed = Callable[[np.ndarray], np.ndarray]
 BLOCK = 512
 EDGE = 1 / 8
 """Share of an image's side that its border takes on each side."""
@@ -30,19 +30,19 @@ class View(Collection):
     ----------
     of
         The collection behind it.
-    look
+    embed
         From images ``(n, h, w, c)`` (or features) to features ``(n, d)``.
     width
         d.
     """
 
-    def __init__(self, of: Collection, look: Look, width: int, title: str):
+    def __init__(self, of: Collection, embed: Embed, width: int, title: str):
         context = of.card.context
         card: Card = dataclasses.replace(
             of.card, kind="features", shape=(width,), name=f"{of.card.name}[{title}]", context=context, source=title
         )
         super().__init__(card, of.table)
-        self.of, self.title, self._look = of, title, look
+        self.of, self.title, self._embed = of, title, embed
         self._place = np.full(len(of), -1, dtype=np.int64)
         self._kept = np.empty((0, width), dtype=np.float32)
         self._n = 0
@@ -61,7 +61,7 @@ class View(Collection):
             with bar(f"looking at images ({self.title})", len(new)) as advance:
                 for start in range(0, len(new), BLOCK):
                     some = new[start : start + BLOCK]
-                    self._kept[self._n : self._n + len(some)] = self._look(self.of.read(some))
+                    self._kept[self._n : self._n + len(some)] = self._embed(self.of.read(some))
                     self._place[some] = np.arange(self._n, self._n + len(some))
                     self._n += len(some)
                     advance(len(some))
@@ -81,17 +81,17 @@ class View(Collection):
         return Part(self, part.scheme, part.split, part.rows)
 
 
-def through(net: Any, compute: Compute) -> Look:
+def through(net: Any, compute: Compute) -> Embed:
     """A net's features."""
 
-    def look(images: np.ndarray) -> np.ndarray:
+    def embed(images: np.ndarray) -> np.ndarray:
         with compute.here():
             return embed_images(net, images, compute).cpu().numpy()
 
-    return look
+    return embed
 
 
-def given(features: np.ndarray) -> Look:
+def given(features: np.ndarray) -> Embed:
     """Features that stand ready: the images behind the view are their own row numbers."""
     return lambda rows: features[rows]
 
@@ -112,18 +112,18 @@ def averages(size: int, parts: int) -> np.ndarray:
     return (share / share.sum(1, keepdims=True)).astype(np.float32)
 
 
-def thumbnails(side: int = 8) -> Look:
+def thumbnails(side: int = 8) -> Embed:
     """The image at ``side`` x ``side`` pixels."""
     return lambda images: resized(images, side, side).reshape(len(images), -1)
 
 
-def colours(bins: int = 4) -> Look:
+def colours(bins: int = 4) -> Embed:
     """A histogram over ``bins`` steps of each channel together (``bins``² steps of a grey one), square roots of shares.
 
     Square roots make the Euclidean distance of two histograms Hellinger's.
     """
 
-    def look(images: np.ndarray) -> np.ndarray:
+    def embed(images: np.ndarray) -> np.ndarray:
         n, channels = len(images), images.shape[-1]
         steps = bins if channels == 3 else bins * bins
         code = (images.astype(np.int64) * steps) >> 8
@@ -133,7 +133,7 @@ def colours(bins: int = 4) -> Look:
         counts = np.bincount((flat + np.arange(n)[:, None] * size).ravel(), minlength=n * size).reshape(n, size)
         return np.sqrt(counts / flat.shape[1]).astype(np.float32)
 
-    return look
+    return embed
 
 
 def colour_width(channels: int, bins: int = 4) -> int:

@@ -87,11 +87,11 @@ class Reporter:
     def __init__(self, outgoing: int) -> None:
         self.outgoing = outgoing
 
-    def ok(self, stage: protocol.Stage, kind: protocol.Kind | None = None) -> None:
-        frame = protocol.Frame(stage, protocol.Status.OK, kind if kind is not None else protocol.Kind.SCORES)
+    def ok(self, stage: protocol.JobStage, kind: protocol.Kind | None = None) -> None:
+        frame = protocol.ChildReport(stage, protocol.Status.OK, kind if kind is not None else protocol.Kind.SCORES)
         protocol.write_all(self.outgoing, frame.pack())
 
-    def failed(self, stage: protocol.Stage, status: protocol.Status, error: BaseException, text: str = "") -> None:
+    def failed(self, stage: protocol.JobStage, status: protocol.Status, error: BaseException, text: str = "") -> None:
         if isinstance(error, MemoryError):
             status = protocol.Status.OOM
         elif isinstance(error, RuntimeError) and "can't allocate memory" in str(error):
@@ -99,7 +99,7 @@ class Reporter:
         traceback.print_exception(error)
         sys.stderr.flush()
         text = text or "".join(traceback.format_exception_only(error)).strip()
-        frame = protocol.Frame(stage, status, protocol.Kind.SCORES, type(error).__name__, text)
+        frame = protocol.ChildReport(stage, status, protocol.Kind.SCORES, type(error).__name__, text)
         protocol.write_all(self.outgoing, frame.pack())
 
 
@@ -119,7 +119,7 @@ def import_submission(job: dict[str, Any]) -> Any:
 
 def run_training(job: dict[str, Any], report: Reporter) -> None:
     """Meta-train on the mounted training data, save, and stream what was saved."""
-    stage, status = protocol.Stage, protocol.Status
+    stage, status = protocol.JobStage, protocol.Status
     try:
         model = import_submission(job)
         generators = importlib.import_module("cdmetadl.ingestion.data_generator")
@@ -188,16 +188,16 @@ def _cannot_list(error: OSError) -> None:
 def stream_files(files: list[tuple[str, int]], outgoing: int) -> None:
     """Send saved files as blocks of one size."""
     for name, fd in files:
-        protocol.write_all(outgoing, protocol.pack_block(protocol.Block.FILE, name=name))
+        protocol.write_all(outgoing, protocol.pack_block(protocol.FileBlock.FILE, name=name))
         while data := os.read(fd, 1 << 16):
-            protocol.write_all(outgoing, protocol.pack_block(protocol.Block.DATA, data))
+            protocol.write_all(outgoing, protocol.pack_block(protocol.FileBlock.DATA, data))
         os.close(fd)
-    protocol.write_all(outgoing, protocol.pack_block(protocol.Block.END))
+    protocol.write_all(outgoing, protocol.pack_block(protocol.FileBlock.END))
 
 
 def run_task(job: dict[str, Any], incoming: int, report: Reporter) -> None:
     """One meta-test task: load, then fit on the support, and only then see the queries."""
-    stage, status = protocol.Stage, protocol.Status
+    stage, status = protocol.JobStage, protocol.Status
     try:
         model = import_submission(job)
         to_tensor = importlib.import_module("cdmetadl.ingestion.data_generator").to_tensor

@@ -18,9 +18,9 @@ import numpy as np
 
 from handful.challenge import protocol
 from handful.challenge.failures import Failure
-from handful.challenge.job import Job
-from handful.challenge.plan import Clock, HiddenTask, Plan, Result, Row, TaskSource
-from handful.challenge.protocol import Block, Stage
+from handful.challenge.job import SandboxJob
+from handful.challenge.plan import Deadline, HiddenTask, Result, RunPlan, TaskRow, TaskSource
+from handful.challenge.protocol import FileBlock, JobStage
 from handful.challenge.sandbox import PRELOAD, Limits, Session
 from handful.metrics.accuracy import accuracies
 
@@ -31,7 +31,7 @@ def evaluate(
     submission: Path,
     train: Path,
     source: TaskSource,
-    plan: Plan,
+    plan: RunPlan,
     workspace: Path,
     *,
     progress: Callable[[int, int], None] | None = None,
@@ -42,7 +42,7 @@ def evaluate(
     went; only faults of the platform raise.
     """
     result = Result()
-    clock = Clock(plan.times.total)
+    clock = Deadline(plan.times.total)
     started = time.monotonic()
     saved = workspace / "saved"
     shutil.rmtree(saved, ignore_errors=True)
@@ -57,7 +57,7 @@ def evaluate(
     return result
 
 
-def meta_train(submission: Path, train: Path, saved: Path, plan: Plan, clock: Clock, result: Result) -> None:
+def meta_train(submission: Path, train: Path, saved: Path, plan: RunPlan, clock: Deadline, result: Result) -> None:
     """Meta-train in a sandbox with the training data alone and bring out what was saved, as bytes."""
     mounts = {"/submission": submission.resolve(), "/train": train.resolve()}
     begin = time.monotonic()
@@ -76,15 +76,15 @@ def meta_train(submission: Path, train: Path, saved: Path, plan: Plan, clock: Cl
 
 
 def run_training(
-    session: Session, paths: Mapping[str, str], saved: Path, plan: Plan, clock: Clock, result: Result
+    session: Session, paths: Mapping[str, str], saved: Path, plan: RunPlan, clock: Deadline, result: Result
 ) -> None:
     """Import, meta-train, save, each against its own limit."""
     with session.run("train", plan.seed("learner", "train") % (1 << 31), **paths) as job:
         try:
-            job.expect(Stage.LOADED, clock.until(plan.times.load), "import")
-            job.expect(Stage.TRAINED, clock.until(plan.times.train), "meta-train")
+            job.expect(JobStage.LOADED, clock.until(plan.times.load), "import")
+            job.expect(JobStage.TRAINED, clock.until(plan.times.train), "meta-train")
             until = clock.until(plan.times.save)
-            job.expect(Stage.SAVED, until, "save")
+            job.expect(JobStage.SAVED, until, "save")
             receive_files(job, saved, plan.limits, until)
         finally:
             job.finish()
@@ -92,7 +92,7 @@ def run_training(
             result.peak_bytes = max(result.peak_bytes, job.peak)
 
 
-def receive_files(job: Job, folder: Path, limits: Limits, until: float) -> None:
+def receive_files(job: SandboxJob, folder: Path, limits: Limits, until: float) -> None:
     """Write the stream of saved files into ``folder``: plain names, regular files, counted bytes."""
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -106,9 +106,9 @@ def receive_files(job: Job, folder: Path, limits: Limits, until: float) -> None:
                 block, data, name = protocol.unpack_block(bytes(job.receive(protocol.BLOCK_BYTES, until, "save")))
             except protocol.BadFrame as problem:
                 raise job.failure("PROTOCOL", "save", f"the saved files did not arrive: {problem}") from None
-            if block == Block.DATA and target is None:
+            if block == FileBlock.DATA and target is None:
                 raise job.failure("PROTOCOL", "save", "the saved files did not arrive: content without a file")
-            if block == Block.DATA and target is not None:
+            if block == FileBlock.DATA and target is not None:
                 total += len(data)
                 if total > limits.saved_bytes:
                     raise job.failure("SAVE_ERROR", "save", f"save left more than {limits.saved_bytes} bytes")
@@ -117,7 +117,7 @@ def receive_files(job: Job, folder: Path, limits: Limits, until: float) -> None:
             if target is not None:
                 target.close()
                 target = None
-            if block == Block.END:
+            if block == FileBlock.END:
                 break
             count += 1
             if count > limits.saved_files:
@@ -166,8 +166,8 @@ def meta_test(
     saved: Path,
     source: TaskSource,
     order: list[tuple[str, int]],
-    plan: Plan,
-    clock: Clock,
+    plan: RunPlan,
+    clock: Deadline,
     result: Result,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
@@ -205,27 +205,27 @@ def run_task(
     original: np.ndarray,
     number: int,
     seed: int,
-    plan: Plan,
-    clock: Clock,
+    plan: RunPlan,
+    clock: Deadline,
     result: Result,
-) -> Row:
+) -> TaskRow:
     """Support first; queries once fit has returned; one array back."""
     times, marks = plan.times, [time.monotonic()]
     with session.run("task", seed, **paths) as job:
         try:
-            job.expect(Stage.LOADED, clock.until(times.load), "load")
+            job.expect(JobStage.LOADED, clock.until(times.load), "load")
             job.expect_silence("load")
             marks.append(time.monotonic())
             until = clock.until(times.fit)
             job.send(
                 protocol.pack_support(task.support, task.support_labels, original, task.ways, task.shots), until, "fit"
             )
-            job.expect(Stage.FITTED, until, "fit")
+            job.expect(JobStage.FITTED, until, "fit")
             job.expect_silence("fit")
             marks.append(time.monotonic())
             until = clock.until(times.predict)
             job.send(protocol.pack_query(task.query), until, "predict")
-            frame = job.expect(Stage.ANSWERED, until, "predict")
+            frame = job.expect(JobStage.ANSWERED, until, "predict")
             queries = len(task.query)
             raw = bytes(job.receive(protocol.answer_bytes(queries, task.ways), until, "predict"))
             job.expect_silence("predict")
@@ -242,7 +242,7 @@ def run_task(
     names = ("load", "fit", "predict", "end")
     result.task_seconds.append({name: marks[i + 1] - marks[i] for i, name in enumerate(names)})
     scored = accuracies(task.query_labels, scores.argmax(1), task.ways)
-    return Row(number, task.dataset, task.ways, task.shots, queries, **scored)
+    return TaskRow(number, task.dataset, task.ways, task.shots, queries, **scored)
 
 
 def write_training(

@@ -14,6 +14,7 @@ from handful.challenge.rules import Line
 from handful.challenge.sources import Data
 from handful.challenge.spec import Challenge
 from handful.errors import HandfulError
+from handful.metrics.base import SHOWN
 
 
 def gallery(challenge: Challenge, root: Path, state: Path, samples: int = 10) -> list[dict[str, Any]]:
@@ -74,7 +75,7 @@ def _board_figure(lines: tuple[tuple[str, float, float | None, float | None, boo
         axes.plot(score, i, "o", color=colour, markersize=6)
     axes.set_yticks(range(len(lines)), [_plain(line[0]) for line in lines], color=_INK)
     axes.invert_yaxis()
-    axes.set_xlabel("normalised accuracy, 95% interval over tasks")
+    axes.set_xlabel(f"normalised accuracy, {SHOWN} interval over tasks")
     axes.grid(axis="x", color="#eaedf2")
     axes.set_axisbelow(True)
     return _svg(figure)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from handful.challenge import protocol
 from handful.challenge.failures import Failure
-from handful.challenge.protocol import Frame, Stage, Status
+from handful.challenge.protocol import ChildReport, JobStage, Status
 
 if TYPE_CHECKING:
     from handful.challenge.sandbox import Session
@@ -119,7 +119,7 @@ def files_made(pid: int) -> int:
     return most
 
 
-class Job:
+class SandboxJob:
     """A running job. Use as a context manager: whatever happens, the job is killed at the end."""
 
     def __init__(self, session: Session, to_child: int, from_child: int, log: int) -> None:
@@ -134,7 +134,7 @@ class Job:
         self._log_open = True
         self._next_look = 0.0
 
-    def __enter__(self) -> Job:
+    def __enter__(self) -> SandboxJob:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -245,10 +245,10 @@ class Job:
             done += got
         return data
 
-    def expect(self, stage: Stage, deadline: float, phase: str) -> Frame:
+    def expect(self, stage: JobStage, deadline: float, phase: str) -> ChildReport:
         """The child's report of ``stage``, which must be good."""
         try:
-            frame = Frame.unpack(bytes(self.receive(protocol.FRAME_BYTES, deadline, phase)))
+            frame = ChildReport.unpack(bytes(self.receive(protocol.FRAME_BYTES, deadline, phase)))
         except protocol.BadFrame:
             raise self.failure("PROTOCOL", phase, "the process wrote something else than its report") from None
         if frame.status != Status.OK:

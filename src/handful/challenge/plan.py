@@ -49,7 +49,7 @@ class TaskSource(Protocol):
 
 
 @dataclass(frozen=True)
-class Row:
+class TaskRow:
     """One scored task."""
 
     task: int
@@ -66,7 +66,7 @@ class Row:
 class Result:
     """What a run gave: a row a task, seconds by phase, the end of the logs, and the failure if there was one."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[TaskRow] = field(default_factory=list)
     failure: Failure | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     task_seconds: list[dict[str, float]] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class RunPlan:
     """How one submission is run: its tasks, its limits, and how it is contained.
 
     ``warm`` are modules that the meta-test's parent imports once for all tasks; torch imports dynamo when the first
@@ -112,7 +112,7 @@ class Plan:
         return seeds.derive(self.secret, *self.words, *words)
 
 
-class Clock:
+class Deadline:
     """The evaluator's clock: no phase outlives the run."""
 
     def __init__(self, total: float) -> None:

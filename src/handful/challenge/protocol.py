@@ -26,7 +26,7 @@ _BLOCK = struct.Struct(f"<4sBxxxI{NAME_BYTES}s")
 BLOCK_BYTES = _BLOCK.size + (1 << 16)
 
 
-class Stage(IntEnum):
+class JobStage(IntEnum):
     """Where a job stands; the child reports each stage once, in this order."""
 
     LOADED = 1
@@ -59,7 +59,7 @@ class Kind(IntEnum):
     LABELS = 1
 
 
-class Block(IntEnum):
+class FileBlock(IntEnum):
     """Blocks of the stream of saved files."""
 
     FILE = 1
@@ -72,10 +72,10 @@ class BadFrame(Exception):
 
 
 @dataclass(frozen=True)
-class Frame:
+class ChildReport:
     """One report of the child."""
 
-    stage: Stage
+    stage: JobStage
     status: Status
     kind: Kind = Kind.SCORES
     error: str = ""
@@ -86,13 +86,13 @@ class Frame:
         return _FRAME.pack(MAGIC, self.stage, self.status, self.kind, _fit(self.error, 64), _fit(self.text, 1976))
 
     @staticmethod
-    def unpack(data: bytes) -> Frame:
+    def unpack(data: bytes) -> ChildReport:
         """Read a frame, or raise BadFrame for anything that is not one."""
         magic, stage, status, kind, error, text = _FRAME.unpack(data)
         if magic != MAGIC:
             raise BadFrame("not a frame")
         try:
-            return Frame(Stage(stage), Status(status), Kind(kind), _text(error), _text(text))
+            return ChildReport(JobStage(stage), Status(status), Kind(kind), _text(error), _text(text))
         except ValueError as problem:
             raise BadFrame("unknown stage, status or kind") from problem
 
@@ -166,18 +166,18 @@ def read_query(fd: int, image: tuple[int, int, int]) -> np.ndarray:
     return np.frombuffer(read_exactly(fd, n * int(np.prod(image))), np.uint8).reshape(n, *image)
 
 
-def pack_block(block: Block, data: bytes = b"", name: str = "") -> bytes:
+def pack_block(block: FileBlock, data: bytes = b"", name: str = "") -> bytes:
     """One block of the stream of saved files: always the same size, whatever it carries."""
     return (_BLOCK.pack(MAGIC, block, len(data), name.encode()[:NAME_BYTES]) + data).ljust(BLOCK_BYTES, b"\x00")
 
 
-def unpack_block(raw: bytes) -> tuple[Block, bytes, str]:
+def unpack_block(raw: bytes) -> tuple[FileBlock, bytes, str]:
     """Read a block; its content is never longer than the block itself."""
     magic, block, used, name = _BLOCK.unpack_from(raw)
     if magic != MAGIC or block not in (1, 2, 3) or used > 1 << 16:
         raise BadFrame("not a block of saved files")
     try:
-        return Block(block), bytes(raw[_BLOCK.size : _BLOCK.size + used]), name.rstrip(b"\x00").decode("utf-8")
+        return FileBlock(block), bytes(raw[_BLOCK.size : _BLOCK.size + used]), name.rstrip(b"\x00").decode("utf-8")
     except UnicodeDecodeError as problem:
         raise BadFrame("a saved file's name is not text") from problem
 

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from handful.challenge import scores
+from handful.metrics.base import SHOWN
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#1c2330;background:#fff}
@@ -104,7 +105,7 @@ def _table(title: str, estimates: dict[str, scores.Estimate]) -> str:
         f"<td>{'' if each.n < 2 else f'± {each.half:.3f}'}</td></tr>"
         for name, each in estimates.items()
     )
-    head = f"<tr><th>{html.escape(title)}</th><th>tasks</th><th>score</th><th>95%</th></tr>"
+    head = f"<tr><th>{html.escape(title)}</th><th>tasks</th><th>score</th><th>{SHOWN}</th></tr>"
     return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
 
 
@@ -126,6 +127,6 @@ def results_page(frame: pl.DataFrame, title: str) -> str:
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title>"
         f'<meta name=viewport content="width=device-width,initial-scale=1"><style>{_STYLE}</style>'
         f"<h1>{html.escape(title)}</h1><p><span class=score>{final.value:.3f}</span>{half}</p>{seeds}"
-        f"<p class=note>Normalised accuracy: 0 is guessing, 1 is perfect. Mean over {final.n} tasks, 95% interval over "
+        f"<p class=note>Normalised accuracy: 0 is guessing, 1 is perfect. Mean over {final.n} tasks, {SHOWN} interval over "
         f"tasks; intervals do not decide ranks.</p><div class=figures>{figures}</div>{tables}</html>"
     )

@@ -16,7 +16,7 @@ from handful.challenge.archive import ArchiveLimits, root_of, unpack, weights_in
 from handful.challenge.evaluate import evaluate
 from handful.challenge.failures import Failure, clean_text, tell
 from handful.challenge.packages import hidden as packages_hidden
-from handful.challenge.plan import Plan, Result, Row
+from handful.challenge.plan import Result, RunPlan, TaskRow
 from handful.challenge.sources import Data
 from handful.challenge.spec import PHASES
 from handful.challenge.walls import check_hidden
@@ -89,10 +89,10 @@ def execute(
     try:
         root = prepare(submission, workspace / "code", challenge.limits.upload_mb << 20, pretrained)
         for repeat in range(seeds or spec.seeds):
-            rows: list[Row] = []
+            rows: list[TaskRow] = []
             left = times.total
             for stage in data.stages(phase, now or phase, seed=repeat):
-                plan = Plan(
+                plan = RunPlan(
                     tasks_per_dataset=tasks or spec.tasks_per_dataset,
                     secret=secret,
                     times=replace(times, total=left),

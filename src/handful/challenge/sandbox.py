@@ -26,7 +26,7 @@ from typing import Any
 from handful.challenge import child as child_program
 from handful.challenge import confine, seccomp, share, walls
 from handful.challenge.failures import Failure
-from handful.challenge.job import Job
+from handful.challenge.job import SandboxJob
 from handful.errors import Missing
 
 PRELOAD = ("numpy", "torch", "torch.nn.functional", "torch.optim")
@@ -214,7 +214,7 @@ class Session:
         self._reason = data[child_program.REPORT.size :].decode("utf-8", "replace")
         return word, code
 
-    def run(self, kind: str, seed: int, **paths: str) -> Job:
+    def run(self, kind: str, seed: int, **paths: str) -> SandboxJob:
         """Start a job (``train`` or ``task``) and give the evaluator's end of its pipes."""
         if self.isolation == "userns":
             self._launch()
@@ -259,7 +259,7 @@ class Session:
             for fd in (to_write, from_read, log_read):
                 os.close(fd)
             raise self._broken("could not confine the job")
-        return Job(self, to_write, from_read, log_read)
+        return SandboxJob(self, to_write, from_read, log_read)
 
     def end_job(self) -> int:
         """Kill what is left of the running job and give its exit code (negative: the signal)."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from handful.challenge.plan import Row
+from handful.challenge.plan import TaskRow
 from handful.data.store import write_atomically
 from handful.errors import BadInput
 from handful.metrics.base import Estimate, mean_interval
@@ -30,7 +30,7 @@ _SCHEMA = {
 }
 
 
-def frame_of(repeats: Iterable[list[Row]]) -> pl.DataFrame:
+def frame_of(repeats: Iterable[list[TaskRow]]) -> pl.DataFrame:
     """One row a task; ``repeat`` is the number of the seed."""
     rows = [{"repeat": i, **vars(row)} for i, repeat in enumerate(repeats) for row in repeat]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")

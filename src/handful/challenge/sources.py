@@ -78,7 +78,7 @@ class CollectionSource:
 
 
 @dataclass(frozen=True)
-class Stage:
+class MetaTraining:
     """One meta-training and the tasks that test it: all data sets together, or one at a time."""
 
     name: str
@@ -139,7 +139,7 @@ class Data:
             raise BadInput(f"the {phase} data are not read in the {now} phase")
         return open_data(self.where(phase), self.challenge.image_size, self.state)
 
-    def stages(self, phase: str, now: str, seed: int) -> list[Stage]:
+    def stages(self, phase: str, now: str, seed: int) -> list[MetaTraining]:
         """What a submission is trained and tested on in ``phase``."""
         tasks, protocol = self.challenge.tasks, self.challenge.protocol
         hidden = self.collection(phase, now).whole
@@ -147,7 +147,7 @@ class Data:
             train = self.collection("public", now).whole
             source = CollectionSource(hidden, tasks.ways, tasks.shots, tasks.queries)
             source.check()
-            return [Stage("all", _training(train, self.state), source)]
+            return [MetaTraining("all", _training(train, self.state), source)]
         stages = []
         of_class, names = hidden.datasets
         for number, name in enumerate(names):
@@ -159,5 +159,5 @@ class Data:
             source = CollectionSource(parts["test"], tasks.ways, tasks.shots, tasks.queries)
             source.check()
             folder = _training(parts["train"], self.state, parts.get("valid"), f"dataset_{number + 1}")
-            stages.append(Stage(name, folder, source))
+            stages.append(MetaTraining(name, folder, source))
         return stages

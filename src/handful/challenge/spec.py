@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,17 +11,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from handful.challenge.plan import Times
 from handful.challenge.sandbox import Limits
 from handful.errors import BadInput
+from handful.files import parse_toml, read_text
 
 PHASES = ("public", "feedback", "final")
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 Range = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
 
 
-class _Strict(BaseModel):
+class _Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class TaskSpec(_Strict):
+class TaskSpec(_Frozen):
     """Any-way any-shot tasks; the defaults are Cross-Domain MetaDL's."""
 
     ways: Range = (2, 20)
@@ -43,7 +43,7 @@ class TaskSpec(_Strict):
         return self
 
 
-class PhaseSpec(_Strict):
+class PhaseSpec(_Frozen):
     """One phase: its data, how much is asked, how long a run may take, how much is told."""
 
     data: str
@@ -55,7 +55,7 @@ class PhaseSpec(_Strict):
     ends: str = ""
 
 
-class LeagueSpec(_Strict):
+class LeagueSpec(_Frozen):
     """One ranking. ``baseline`` is the feedback score that opens the final; ``members`` what every team member must be.
 
     ``packages`` are those that a submission may import besides numpy and torch, with what they need; none: all that are
@@ -70,7 +70,7 @@ class LeagueSpec(_Strict):
     members: str = ""
 
 
-class QuotaSpec(_Strict):
+class QuotaSpec(_Frozen):
     """Scored runs count; faults of the platform do not; a participant's own failures have a larger cap of their own."""
 
     per_day: int = Field(default=2, ge=1)
@@ -80,7 +80,7 @@ class QuotaSpec(_Strict):
     compute_hours: float = Field(default=500.0, gt=0)
 
 
-class LimitSpec(_Strict):
+class LimitSpec(_Frozen):
     """What a run may use."""
 
     memory_mb: int = Field(default=16_384, ge=256)
@@ -134,7 +134,7 @@ def _leagues() -> tuple[LeagueSpec, ...]:
     )
 
 
-class Protocol(_Strict):
+class Protocol(_Frozen):
     """``cross-domain``: train on the public data sets. ``within-domain``: split each data set's classes."""
 
     kind: Literal["cross-domain", "within-domain"] = "cross-domain"
@@ -148,7 +148,7 @@ class Protocol(_Strict):
         return self
 
 
-class Challenge(_Strict):
+class Challenge(_Frozen):
     """A challenge as its file describes it."""
 
     name: Name
@@ -232,14 +232,14 @@ def _shared(one: list[Any], two: tuple[Any, ...]) -> int:
 def read(path: Path) -> Challenge:
     """Read and check a challenge's file; what is wrong is named with file and line."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except OSError as error:
         raise BadInput(f"{path} cannot be read ({error.strerror}); make one with: handful challenge new") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from error
     try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        values = parse_toml(text)
+    except ValueError as error:
         raise BadInput(f"{path}: {error}; repair that line") from error
     try:
         return Challenge.model_validate(values)

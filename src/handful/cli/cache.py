@@ -24,8 +24,7 @@ def ls(json: Json = False) -> None:
 
     handful cache ls --json
     """
-    from handful.data.cache import cache_folder
-    from handful.nets.shelf import entries
+    from handful.cache import cache_folder, entries
 
     found = entries()
     if json:
@@ -61,7 +60,7 @@ def clear_(
 
     handful cache clear --collections
     """
-    from handful.nets.shelf import KINDS, clear
+    from handful.cache import KINDS, clear
 
     kinds = KINDS if collections else tuple(k for k in KINDS if k != "collections")
     gone = clear(seconds(older_than), kinds)

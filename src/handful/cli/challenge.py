@@ -157,8 +157,10 @@ def run(
     if json:
         emit({**outcome.facts, "secret": key.hex()})
         return
+    from handful.metrics.base import SHOWN
+
     low, high = outcome.facts["interval"]
-    print(f"score {outcome.score:.4f}  (95% {low:.4f} to {high:.4f}, over tasks; {outcome.seconds:.0f} s)")
+    print(f"score {outcome.score:.4f}  ({SHOWN} {low:.4f} to {high:.4f}, over tasks; {outcome.seconds:.0f} s)")
     for name, each in outcome.facts["by_dataset"].items():
         print(f"  {name:<24} {each['value']:.4f}")
     print(f"secret {key.hex()}")

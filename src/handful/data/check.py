@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from handful.data.collection import SPLITS, Card, Collection, Part
-from handful.data.decoding import Plan, decode_all, jobs_of, pixel_digest
+from handful.data.decoding import DecodePlan, decode_all, jobs_of, pixel_digest
 from handful.data.importers import Importer, Listing
 from handful.data.opening import open_collection
 from handful.data.pack import bad_files, label_table, make_importer
@@ -26,7 +26,7 @@ NO_FILES = pl.DataFrame(schema={"file": pl.String, "reason": pl.String})
 
 
 @dataclass(frozen=True)
-class Finding:
+class Remark:
     """A *fault* must be repaired before use, a *leak* makes scores look better than they are, a *note* is good to know."""
 
     kind: Literal["fault", "leak", "note"]
@@ -55,7 +55,7 @@ class Check:
     name: str
     images: int
     classes: int
-    findings: tuple[Finding, ...]
+    findings: tuple[Remark, ...]
     unreadable: pl.DataFrame = field(repr=False)
     duplicates: pl.DataFrame = field(repr=False)
     overlaps: pl.DataFrame = field(repr=False)
@@ -110,7 +110,7 @@ def _check_raw(source: Source, importer: str | Importer, workers: int | None, op
     listing = reader.read(source)
     items = listing.items
     jobs = jobs_of([i.file for i in items], [i.turn for i in items])
-    plan = Plan(str(source.path), None, None, grey=reader.grey, digests=True)
+    plan = DecodePlan(str(source.path), None, None, grey=reader.grey, digests=True)
     bad: list[tuple[str, str]] = []
     digests: dict[int, str] = {}
     with bar(f"checking {source.path.name}", len(jobs)) as advance:
@@ -126,35 +126,35 @@ def _check_raw(source: Source, importer: str | Importer, workers: int | None, op
     return _examine(collection, [digests[int(r)] for r in kept], unreadable, findings)
 
 
-def _file_findings(source: Source, listing: Listing, bad: list[tuple[str, str]]) -> list[Finding]:
-    findings = [Finding("note", note) for note in listing.notes]
+def _file_findings(source: Source, listing: Listing, bad: list[tuple[str, str]]) -> list[Remark]:
+    findings = [Remark("note", note) for note in listing.notes]
     if bad:
-        findings.append(Finding("fault", f"{bad_files(source, bad)}; repair or remove them, or pack with --skip-bad"))
+        findings.append(Remark("fault", f"{bad_files(source, bad)}; repair or remove them, or pack with --skip-bad"))
     used = {i.file for i in listing.items}
     other = [n for n in source.names if n not in used and not is_image_name(n) and not n.lower().endswith(TABLES)]
     if other:
         findings.append(
-            Finding("note", f"{_count(len(other), 'file')} that are no images are passed over: {_few(other)}")
+            Remark("note", f"{_count(len(other), 'file')} that are no images are passed over: {_few(other)}")
         )
     if source.ignored:
-        findings.append(Finding("note", f"zips beside the images are passed over: {_few(source.ignored)}"))
+        findings.append(Remark("note", f"zips beside the images are passed over: {_few(source.ignored)}"))
     return findings
 
 
 TABLES = (".csv", ".json", ".txt")
 
 
-def _examine(collection: Collection, digests: list[str], unreadable: pl.DataFrame, findings: list[Finding]) -> Check:
+def _examine(collection: Collection, digests: list[str], unreadable: pl.DataFrame, findings: list[Remark]) -> Check:
     card, table = collection.card, collection.table
     findings = list(findings)
     if not len(table):
-        findings.append(Finding("fault", f"{card.name} has no readable image"))
+        findings.append(Remark("fault", f"{card.name} has no readable image"))
         empty = pl.DataFrame()
         return Check(card.name, 0, 0, tuple(findings), unreadable, empty, empty, empty, empty)
     groups = SplitRule().groups(card, table)
     if missing := groups.null_count():
         row = int(groups.is_null().arg_max() or 0)
-        findings.append(Finding("fault", f"{_count(missing, 'image')} of {card.name} have no label, first image {row}"))
+        findings.append(Remark("fault", f"{_count(missing, 'image')} of {card.name} have no label, first image {row}"))
     duplicates = _duplicates(card, table, groups, digests)
     findings += _copy_findings(card, duplicates)
     overlaps = pl.concat(
@@ -164,13 +164,13 @@ def _examine(collection: Collection, digests: list[str], unreadable: pl.DataFram
     for scheme in overlaps["scheme"].unique(maintain_order=True):
         shared = overlaps.filter(pl.col("scheme") == scheme)["class"].to_list()
         findings.append(
-            Finding("leak", f"{_count(len(shared), 'class')} in more than one split of {scheme!r}: {_few(shared)}")
+            Remark("leak", f"{_count(len(shared), 'class')} in more than one split of {scheme!r}: {_few(shared)}")
         )
     sizes = _sizes(card, table, groups)
     alone = sizes.filter(pl.col("images") == 1)["class"].to_list()
     if alone:
         findings.append(
-            Finding("note", f"{_count(len(alone), 'class')} with one image can be in no task: {_few(alone)}")
+            Remark("note", f"{_count(len(alone), 'class')} with one image can be in no task: {_few(alone)}")
         )
     feasible = pl.DataFrame() if missing else _feasible(collection)
     findings += _feasible_findings(feasible)
@@ -188,7 +188,7 @@ def _duplicates(card: Card, table: pl.DataFrame, groups: pl.Series, digests: lis
     return frame.select("group", "image", "class", *extra)
 
 
-def _copy_findings(card: Card, duplicates: pl.DataFrame) -> list[Finding]:
+def _copy_findings(card: Card, duplicates: pl.DataFrame) -> list[Remark]:
     if not duplicates.height:
         return []
     n_groups = duplicates["group"].n_unique()
@@ -197,7 +197,7 @@ def _copy_findings(card: Card, duplicates: pl.DataFrame) -> list[Finding]:
     mixed = duplicates.group_by("group").agg(pl.col("class").n_unique()).filter(pl.col("class") > 1).height
     if mixed:
         text += f"; {mixed} of the groups under different classes"
-    found = [Finding("note", text)]
+    found = [Remark("note", text)]
     for scheme in card.schemes:
         split = duplicates.filter(pl.col(scheme).is_in(SPLITS))
         spread = split.group_by("group").agg(pl.col(scheme).unique().sort().alias("splits"))
@@ -206,7 +206,7 @@ def _copy_findings(card: Card, duplicates: pl.DataFrame) -> list[Finding]:
             kinds = spread.group_by(pl.col("splits").list.join("+").alias("splits")).len().sort("splits").rows()
             how = ", ".join(f"{splits} {n}" for splits, n in kinds)
             found.append(
-                Finding(
+                Remark(
                     "leak", f"{_count(spread.height, 'image')} of exact pixels in several splits of {scheme!r}: {how}"
                 )
             )
@@ -247,10 +247,10 @@ def _parts(collection: Collection) -> list[Part]:
     return parts or [collection.whole]
 
 
-def _feasible_findings(feasible: pl.DataFrame) -> list[Finding]:
+def _feasible_findings(feasible: pl.DataFrame) -> list[Remark]:
     found = []
     if not feasible.height:
-        return [Finding("note", "fewer than two classes: no task can be drawn")]
+        return [Remark("note", "fewer than two classes: no task can be drawn")]
     together = feasible.filter(pl.col("dataset") == "")
     for (scheme, split), frame in together.group_by("scheme", "split", maintain_order=True):
         where = f"{scheme}/{split}" if scheme else str(split)
@@ -259,7 +259,7 @@ def _feasible_findings(feasible: pl.DataFrame) -> list[Finding]:
         text = f"{where}: {most['classes']} classes; {at['ways']}-way tasks have room for {at['images']} images a class"
         if at["shots"]:
             text += f" ({at['shots']} shots with {QUERIES} queries)"
-        found.append(Finding("note", f"{text}, {most['ways']}-way tasks for {most['images']}"))
+        found.append(Remark("note", f"{text}, {most['ways']}-way tasks for {most['images']}"))
     return found
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput, Infeasible, Missing
-from handful.files import write_atomically
+from handful.files import read_text, write_atomically
 
 # The true distances: Frome et al. (DeViSE, NeurIPS 2013) named 1-hop "2-hops" and 2-hops "3-hops".
 HOPS = {"1-hop": 1, "2-hops": 2, "all": None}
@@ -21,10 +21,10 @@ def read_classes(path: str | Path) -> list[str]:
     """Class ids of a text file, one a line; blank lines and what follows ``#`` are skipped; a repeat is refused."""
     file = Path(path)
     try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_text(file).splitlines()
     except FileNotFoundError as error:
         raise Missing(f"{file} does not exist; give a text file with one class id a line") from error
-    except (UnicodeDecodeError, IsADirectoryError) as error:
+    except (OSError, ValueError) as error:
         raise BadInput(f"{file} is not a text file with one class id a line") from error
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
@@ -32,7 +32,7 @@ def read_classes(path: str | Path) -> list[str]:
         if not name:
             continue
         if len(name.split()) > 1 or "," in name:
-            raise BadInput(f"{file}, line {number}: expected one class id, found {line.strip()!r}")
+            raise BadInput(f"{file}, line {number}: expected one class id, found {line.strip()[:80]!r}")
         if name in seen:
             raise BadInput(f"{file}, line {number}: {name} repeats line {seen[name]}; keep one")
         seen[name] = number

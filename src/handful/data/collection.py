@@ -21,6 +21,8 @@ import numpy as np
 import polars as pl
 
 from handful.errors import BadInput, nearest
+from handful.files import WRONG, read_json
+from handful.options import check
 
 Kind = Literal["images", "features"]
 SPLITS = ("train", "valid", "test", "test_seen")
@@ -55,11 +57,11 @@ class Card:
     @classmethod
     def read(cls, path: Path) -> Card:
         try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
-            fields["shape"], fields["labels"] = tuple(fields["shape"]), tuple(fields["labels"])
-            fields["schemes"] = tuple(fields.get("schemes", ()))
-            return cls(**fields)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            card = cls(**check(cls, dict(read_json(path)), "the card"))
+            if not card.shape or min(card.shape) < 1 or not card.labels:
+                raise ValueError("shape or labels are missing")
+            return card
+        except (OSError, BadInput, *WRONG) as error:
             raise BadInput(f"{path} is not the card of a packed collection ({error}); pack it again") from error
 
     def text(self) -> str:

@@ -31,7 +31,7 @@ ALONE = 200
 
 
 @dataclass(frozen=True)
-class Plan:
+class DecodePlan:
     """What every worker needs to know: where bytes come from, where pixels go, how they are made.
 
     Without ``array`` nothing is written, and ``digests`` asks for a hash of the whole image's pixels instead.
@@ -46,7 +46,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Job:
+class DecodeJob:
     """One file and the rows it fills: ``rows[i]`` takes the picture after ``turns[i]`` quarter turns anticlockwise."""
 
     file: str
@@ -63,12 +63,12 @@ class Done:
     digests: dict[int, str] = field(default_factory=dict)
 
 
-def jobs_of(files: Sequence[str], turns: Sequence[int]) -> list[Job]:
+def jobs_of(files: Sequence[str], turns: Sequence[int]) -> list[DecodeJob]:
     """Rows in order; neighbours that come from one file are decoded once."""
     jobs = []
     for file, rows in groupby(range(len(files)), key=files.__getitem__):
         numbers = tuple(rows)
-        jobs.append(Job(file, numbers, tuple(turns[r] for r in numbers)))
+        jobs.append(DecodeJob(file, numbers, tuple(turns[r] for r in numbers)))
     return jobs
 
 
@@ -76,7 +76,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def decode_all(plan: Plan, jobs: Sequence[Job], workers: int | None = None) -> Iterator[Done]:
+def decode_all(plan: DecodePlan, jobs: Sequence[DecodeJob], workers: int | None = None) -> Iterator[Done]:
     """Decode every job, in any order; few files are decoded in this process."""
     chunks = [jobs[i : i + CHUNK] for i in range(0, len(jobs), CHUNK)]
     workers = min(workers or cores(), len(chunks))
@@ -85,15 +85,15 @@ def decode_all(plan: Plan, jobs: Sequence[Job], workers: int | None = None) -> I
         for chunk in chunks:
             yield decoder(chunk)
         return
-    crew: list[Worker] = []
+    crew: list[DecodeWorker] = []
     threads: list[threading.Thread] = []
-    todo: Queue[Sequence[Job] | None] = Queue()
+    todo: Queue[Sequence[DecodeJob] | None] = Queue()
     done: Queue[Done | BaseException] = Queue()
     for share in [*chunks, *[None] * workers]:
         todo.put(share)
     try:
         for _ in range(workers):
-            crew.append(Worker(plan))
+            crew.append(DecodeWorker(plan))
             threads.append(threading.Thread(target=_serve, args=(crew[-1], todo, done), daemon=True))
             threads[-1].start()
         for _ in chunks:
@@ -118,7 +118,7 @@ def _next(done: Queue[Done | BaseException]) -> Done | BaseException:
             pass
 
 
-def _serve(worker: Worker, todo: Queue[Sequence[Job] | None], done: Queue[Done | BaseException]) -> None:
+def _serve(worker: DecodeWorker, todo: Queue[Sequence[DecodeJob] | None], done: Queue[Done | BaseException]) -> None:
     while (chunk := todo.get()) is not None:
         try:
             done.put(worker(chunk))
@@ -130,12 +130,12 @@ def _serve(worker: Worker, todo: Queue[Sequence[Job] | None], done: Queue[Done |
 class Decoder:
     """Decodes chunks in this process."""
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: DecodePlan):
         self.plan = plan
         self.source = open_source(plan.source)
         self.array = np.load(plan.array, mmap_mode="r+", allow_pickle=False) if plan.array else None
 
-    def __call__(self, chunk: Sequence[Job]) -> Done:
+    def __call__(self, chunk: Sequence[DecodeJob]) -> Done:
         bad, digests = [], {}
         for job in chunk:
             try:
@@ -163,10 +163,10 @@ def pixel_digest(pixels: np.ndarray) -> str:
     return hashlib.blake2b(head + np.ascontiguousarray(pixels).tobytes(), digest_size=16).hexdigest()
 
 
-class Worker:
+class DecodeWorker:
     """A process that decodes chunks."""
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: DecodePlan):
         paths = os.pathsep.join(p for p in sys.path if p)
         self.complaints: IO[bytes] = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
@@ -181,7 +181,7 @@ class Worker:
         )
         self.first: dict[str, Any] | None = asdict(plan)
 
-    def __call__(self, chunk: Sequence[Job]) -> Done:
+    def __call__(self, chunk: Sequence[DecodeJob]) -> Done:
         assert self.process.stdin and self.process.stdout
         try:
             if self.first is not None:
@@ -222,10 +222,10 @@ def work(lines: IO[str], out: IO[str]) -> None:
     first = lines.readline()
     if not first:
         return
-    decoder = Decoder(Plan(**json.loads(first)))
+    decoder = Decoder(DecodePlan(**json.loads(first)))
     for line in lines:
         try:
-            answer: dict[str, Any] = asdict(decoder([Job(f, tuple(r), tuple(t)) for f, r, t in json.loads(line)]))
+            answer: dict[str, Any] = asdict(decoder([DecodeJob(f, tuple(r), tuple(t)) for f, r, t in json.loads(line)]))
         except Exception:
             answer = {"error": traceback.format_exc()}
         print(json.dumps(answer), file=out, flush=True)

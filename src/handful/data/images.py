@@ -14,12 +14,18 @@ import warnings
 import numpy as np
 from PIL import Image, ImageOps
 
-from handful.errors import BadInput
+from handful.errors import BadInput, install_hint
 
 # Only formats that Pillow decodes itself: EPS, for one, would start another program.
 Image.init()
-FORMATS = tuple(f for f in ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM") if f in Image.OPEN)
+FORMATS = tuple(f for f in ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "AVIF") if f in Image.OPEN)
+# The brands of an ISO media file that pillow-heif reads.
+HEIF = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
 PIXEL_CAP = 100_000_000
+# A progressive JPEG of some kilobytes can ask for minutes; cameras and libraries write ten scans, previews included.
+SCAN_CAP = 200
+# Rows that are converted at a time: an image at the cap takes 400 MB, and each copy of it as much again.
+BAND = 512
 # Without a handler of its own, what Pillow logs of a broken file would reach stderr beside our sentence.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
 
@@ -61,20 +67,25 @@ def decode(data: bytes, name: str, size: int | None = None, grey: bool = False) 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            with Image.open(io.BytesIO(data), formats=_formats(data, name)) as image:
                 width, height = image.size
                 if width * height > PIXEL_CAP:
                     raise BadImage(name, f"has {width} x {height} pixels, more than {PIXEL_CAP // 1_000_000} million")
                 if size is not None:
                     image.draft(None, (2 * size, 2 * size))
+                if image.format == "JPEG" and data.count(b"\xff\xda") > SCAN_CAP:
+                    raise BadImage(name, f"has more than {SCAN_CAP} scans, each of which repaints it")
                 image.load()
-                picture = _plain(ImageOps.exif_transpose(image), name, grey)
+                ImageOps.exif_transpose(image, in_place=True)
+                picture = _plain(image, name, grey)
     except BadImage:
         raise
     except Image.UnidentifiedImageError as error:
         raise BadImage(name, "is not an image") from error
     except Image.DecompressionBombError as error:
         raise BadImage(name, f"has more than {PIXEL_CAP // 1_000_000} million pixels") from error
+    except MemoryError as error:
+        raise BadImage(name, "needs more memory than there is") from error
     except Exception as error:  # Pillow's decoders raise anything from SyntaxError to struct.error on broken files
         reason = "is truncated" if "truncated" in str(error).lower() else f"is broken ({error})"
         raise BadImage(name, reason) from error
@@ -86,12 +97,37 @@ def decode(data: bytes, name: str, size: int | None = None, grey: bool = False) 
     return pixels[..., None] if pixels.ndim == 2 else pixels
 
 
+def _formats(data: bytes, name: str) -> tuple[str, ...]:
+    """What the file may be; photos of telephones (HEIC) are read by the package of an extra, loaded for the first of them."""
+    if data[4:8] != b"ftyp" or data[8:12] not in HEIF:
+        return FORMATS
+    try:
+        import pillow_heif
+    except ImportError as error:
+        raise BadImage(
+            name, f"is HEIC, which needs pillow-heif ({install_hint('heic')}); or save it as JPEG"
+        ) from error
+    pillow_heif.register_heif_opener()
+    return (*FORMATS, "HEIF")
+
+
 def _plain(image: Image.Image, name: str, grey: bool) -> Image.Image:
+    """The image in one mode, made band by band."""
+    mode = "L" if grey else "RGB"
+    if image.mode == "F":
+        raise BadImage(name, "holds floating-point pixels, whose range is unknown; save it with 8 bits")
+    if image.mode == mode and "transparency" not in image.info:
+        return image
+    out = Image.new(mode, image.size)
+    for top in range(0, image.height, BAND):
+        out.paste(_band(image.crop((0, top, image.width, min(top + BAND, image.height))), mode), (0, top))
+    return out
+
+
+def _band(image: Image.Image, mode: str) -> Image.Image:
     if image.mode.startswith("I"):  # sixteen bits a pixel
         image = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
-    elif image.mode == "F":
-        raise BadImage(name, "holds floating-point pixels, whose range is unknown; save it with 8 bits")
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert("L" if grey else "RGB")
+    return image.convert(mode)

@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 
 from handful import registry
-from handful.data.cache import cache_folder
+from handful.cache import cache_folder
 from handful.data.collection import Card, Collection
-from handful.data.decoding import Plan, decode_all, jobs_of
+from handful.data.decoding import DecodePlan, decode_all, jobs_of
 from handful.data.importers import Importer, Listing, guess
 from handful.data.sources import Source, open_source
 from handful.data.splits import ByFraction, SplitRule
@@ -122,7 +122,7 @@ def pack(
             )
             if split is not None:
                 card, table = split.apply(card, table)
-            note_skipped(folder, skipped)
+            note_skipped(folder, (*skipped, *place.unread))
             seal(folder, card, table)
     except OSError as error:
         raise _refusal(error, goal, bytes_needed) from error
@@ -153,7 +153,7 @@ def _fill(
     items = listing.items
     new_array(path, (len(items), *shape))
     jobs = jobs_of([i.file for i in items], [i.turn for i in items])
-    plan = Plan(str(source.path), str(path), shape[0], shape[2] == 1, listing.invert)
+    plan = DecodePlan(str(source.path), str(path), shape[0], shape[2] == 1, listing.invert)
     bad: list[tuple[str, str]] = []
     with bar(f"packing {source.path.name}", len(jobs)) as advance:
         for done in decode_all(plan, jobs, workers):
@@ -219,6 +219,8 @@ def _notes(source: Source, listing: Listing, skipped: tuple[tuple[str, str], ...
     notes = list(listing.notes)
     if source.ignored:
         notes.append(f"ignored beside the images: {', '.join(source.ignored)}")
+    if unread := list(source.unread):
+        notes.append(f"left out: {bad_files(source, unread)}")
     if skipped:
         notes.append(f"left out: {bad_files(source, list(skipped))}")
     return tuple(notes)

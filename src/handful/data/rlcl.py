@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from handful.data.importers.pairs.visual_genome import VisualGenome
 from handful.data.sources import Source
 from handful.data.splits import ByFraction
 from handful.errors import BadInput
+from handful.files import WRONG, read_json
 
 SIZES = "big,giant,high,huge,large,little,long,low,medium,mid-size,narrow,short,small,tall,thick,thin,tiny,wide"
 """Attributes of size, which an image without a scale cannot show."""
@@ -151,9 +151,9 @@ class Rlcl(Importer):
                 f"{self.lists} has {len(files)} files {part.removesuffix('id')}*.json; give the folder of published pair lists"
             )
         try:
-            names = json.loads(files[0].read_text(encoding="utf-8"))
+            names = read_json(files[0])
             pairs = [(name.split("_")[0], name.split("_")[1]) for name in names]
-        except (ValueError, AttributeError, IndexError, TypeError) as error:
+        except (OSError, *WRONG) as error:
             raise BadInput(f"{files[0]} is not a list of first_second pairs ({error}); fetch it again") from error
         return {tuple(_joined(self.key(c, n)) for c, n in zip(self.labels, pair, strict=True)): pair for pair in pairs}
 

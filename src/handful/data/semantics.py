@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -14,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from handful.data.collection import Collection
+from handful.data.importers.arrays import read_npz
 from handful.data.taxonomy import Taxonomy
 from handful.data.taxonomy_csv import from_csv
 from handful.data.wordnet import wordnet
 from handful.data.words import Descriptions, WordVectors
 from handful.errors import BadInput, Missing
-from handful.files import write_atomically
+from handful.files import WRONG, read_rows, write_atomically
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,18 +127,19 @@ def read_descriptions(path: str | Path) -> Descriptions:
         raise Missing(f"{file} does not exist; give .npz (names, matrix) or .csv (name, numbers) descriptions")
     if file.suffix == ".npz":
         try:
-            with np.load(file, allow_pickle=False) as stored:
-                return Descriptions(
-                    tuple(stored["names"].astype(str).tolist()), stored["matrix"].astype(np.float32), file.name
-                )
-        except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            stored = read_npz(file, ("names", "matrix"))
+            named = tuple(stored["names"].reshape(-1).astype(str).tolist())
+            return Descriptions(named, stored["matrix"].astype(np.float32), file.name)
+        except WRONG as error:
             raise BadInput(f"{file} holds no arrays 'names' and 'matrix' that can be read ({error})") from error
     names: list[str] = []
     rows: list[list[float]] = []
     try:
-        table = list(csv.reader(file.read_text(encoding="utf-8-sig").splitlines()))
+        table = read_rows(file)
     except UnicodeDecodeError as error:
         raise BadInput(f"{file} is not UTF-8 text; give .npz (names, matrix) or .csv (name, numbers)") from error
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{file} cannot be read ({error}); give .npz (names, matrix) or .csv (name, numbers)") from error
     for number, row in enumerate(table, start=1):
         try:
             values = [float(cell) for cell in row[1:]]

@@ -6,6 +6,7 @@ members that unpack to more than a cap are refused all the same.
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import os
 import stat
@@ -18,8 +19,11 @@ from pathlib import Path, PurePosixPath
 from handful.errors import BadInput
 
 IMAGE_ENDINGS = frozenset(
-    (".jpg", ".jpeg", ".jpe", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+    (".jpg", ".jpeg", ".jpe", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".avif")
+    + (".heic", ".heif")
 )
+# What cameras and drawing programs write and Pillow does not read: to be named, not silently passed over.
+LIKE_IMAGES = (".raw", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf", ".dng", ".psd", ".svg", ".jxl")
 FILE_CAP = 1 << 28
 MEMBERS_CAP = 5_000_000
 LITTER = frozenset(("__macosx", "thumbs.db", "desktop.ini"))
@@ -49,21 +53,32 @@ class Source(ABC):
         """Names that end as an image file's does; whether they are images is seen on decoding."""
         return [n for n in self.names if is_image_name(n)]
 
+    @property
+    def unread(self) -> tuple[tuple[str, str], ...]:
+        """Pictures in formats that cannot be read, each with the reason."""
+        return tuple(
+            (n, f"is {PurePosixPath(n).suffix}, which cannot be read; save it as JPEG or PNG")
+            for n in self.names
+            if n.lower().endswith(LIKE_IMAGES)
+        )
+
     def named(self, *endings: str) -> list[str]:
         """Names whose last part is one of ``endings`` (case ignored)."""
         wanted = {e.lower() for e in endings}
         return [n for n in self.names if PurePosixPath(n).name.lower() in wanted]
 
-    def text(self, name: str) -> str:
-        """A text file; a byte that is not UTF-8 is refused with its line."""
+    def text(self, name: str, encoding: str = "", advice: str = "save the file as UTF-8") -> str:
+        """A text file in UTF-8 (or UTF-16, if it says so) unless another encoding is given; other bytes are refused."""
         data = self.read(name)
+        marked = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         try:
-            return data.decode("utf-8-sig")
+            return data.decode(encoding or ("utf-16" if marked else "utf-8-sig"))
+        except LookupError as error:
+            raise BadInput(f"{encoding!r} is not an encoding that Python knows; try cp1252 or utf-8") from error
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
-            raise BadInput(
-                f"{self.where(name)}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8"
-            ) from error
+            wrong = f"byte 0x{data[error.start]:02x} is not {encoding or ('UTF-16' if marked else 'UTF-8')}"
+            raise BadInput(f"{self.where(name)}, line {line}: {wrong}; {advice}") from error
 
     def where(self, name: str) -> str:
         return f"{self.path}/{name}"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import hashlib
-import io
-import json
 import math
 import os
 import signal
@@ -21,7 +18,7 @@ from handful.data.collection import SPLITS, Card, Collection
 from handful.data.importers import SPLIT_NAMES, split_name
 from handful.data.store import content_hash, open_packed
 from handful.errors import BadInput, nearest
-from handful.files import write_atomically
+from handful.files import parse_json, read_rows, write_atomically
 
 JOINED = "/"
 
@@ -146,21 +143,24 @@ class ByFile(SplitRule):
             yield from self._json(path)
 
     def _csv(self, path: Path) -> Iterator[tuple[str, str, str]]:
-        rows = csv.DictReader(io.StringIO(_text(path)))
-        header = rows.fieldnames or []
+        try:
+            header, *rows = [row for row in read_rows(path) if row] or [[]]
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{path} cannot be read ({error}); give a .csv of splits") from error
         if "split" not in header or len(header) < 2:
             raise BadInput(f"{path} needs a column 'split' and a column 'class', and has: {', '.join(header)}")
         parts = ["class"] if "class" in header else [h for h in header if h != "split"]
-        for row in rows:
-            where = f"{path}, line {rows.line_num}"
-            if any(row[p] is None for p in (*parts, "split")):
+        for number, cells in enumerate(rows, start=2):
+            where = f"{path}, line {number}"
+            if len(cells) < len(header):
                 raise BadInput(f"{where} is shorter than the header; fill it in")
+            row = dict(zip(header, cells, strict=False))
             if split := split_name(row["split"], where):
                 yield where, JOINED.join(row[p] for p in parts), split
 
     def _json(self, path: Path) -> Iterator[tuple[str, str, str]]:
         try:
-            lists = json.loads(_text(path))
+            lists = parse_json(_text(path))
         except ValueError as error:
             raise BadInput(f"{path} is neither JSON, nor a .csv, nor a folder of .txt files ({error})") from error
         if not isinstance(lists, dict) or not all(isinstance(v, list) for v in lists.values()):

@@ -7,22 +7,24 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from handful.data.collection import Card, Collection
 from handful.errors import BadInput
-from handful.files import file_digest, fresh_folder, write_atomically
+from handful.files import file_digest, fresh_folder, read_json, read_npy, write_atomically
+from handful.frames import read_frame
 
 ARRAYS = {"images": "images.npy", "features": "features.npy"}
 SKIPPED = "skipped.csv"
 
 
-def content_hash(folder: Path, kind: str) -> str:
+def content_hash(folder: Path, kind: str, table: pl.DataFrame | None = None) -> str:
     """Hash of the bytes of the array and of the values of the table."""
     digest = hashlib.sha256(file_digest(folder / ARRAYS[kind]).encode())
-    digest.update(table_digest(pl.read_parquet(folder / "labels.parquet")).encode())
+    digest.update(table_digest(pl.read_parquet(folder / "labels.parquet") if table is None else table).encode())
     return digest.hexdigest()
 
 
@@ -76,7 +78,16 @@ def write_collection(collection: Collection, path: Path, force: bool = False) ->
 
 def _stamp(folder: Path, kind: str) -> list[list[int]]:
     stats = [(folder / name).stat() for name in (ARRAYS[kind], "labels.parquet")]
-    return [[s.st_size, s.st_mtime_ns] for s in stats]
+    # The time of change is the kernel's to set: a mark that comes with a stranger's folder is never that of this one.
+    return [[s.st_size, s.st_mtime_ns, s.st_ctime_ns] for s in stats]
+
+
+def _mark(path: Path) -> Any:
+    """The stamp of the last verified bytes; None if there is none that can be read, and they are verified again."""
+    try:
+        return read_json(path)
+    except (OSError, ValueError):
+        return None
 
 
 def open_packed(path: Path, verify: bool | None = None) -> Collection:
@@ -91,19 +102,24 @@ def open_packed(path: Path, verify: bool | None = None) -> Collection:
     for name in (ARRAYS[card.kind], "labels.parquet"):
         if not (path / name).is_file():
             raise BadInput(f"{path} lacks {name}; pack the collection again")
+    mark = path / "verified.json"
+    stamp = _stamp(path, card.kind)
+    verified = _mark(mark) == stamp
     try:
-        table = pl.read_parquet(path / "labels.parquet")
-        array = np.load(path / ARRAYS[card.kind], mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, pl.exceptions.PolarsError) as error:
+        table = read_frame(path / "labels.parquet", trusted=verified)
+        array = read_npy(path / ARRAYS[card.kind])
+    except (OSError, ValueError) as error:
         raise BadInput(f"{path} cannot be read ({error}); pack the collection again") from error
     if array.shape[1:] != card.shape:
         raise BadInput(f"{path}: the array is {array.shape[1:]}, the card says {card.shape}; pack it again")
+    if array.dtype.kind != ("u" if card.kind == "images" else "f"):
+        raise BadInput(f"{path}: the array holds {array.dtype}, not {card.kind}; pack it again")
     collection = Collection(card, table, array, path)
-    mark = path / "verified.json"
-    stamp = _stamp(path, card.kind)
-    known = json.loads(mark.read_text()) if mark.is_file() else None
-    if verify or (verify is None and known != stamp):
-        found = content_hash(path, card.kind)
+    if verify or (verify is None and not verified):
+        try:
+            found = content_hash(path, card.kind, table)
+        except pl.exceptions.PolarsError as error:
+            raise BadInput(f"{path}: the table of labels holds more than text and numbers; pack it again") from error
         if found != card.hash:
             raise BadInput(
                 f"{path}: the bytes have changed since it was packed (hash {found[:12]}, card {card.hash[:12]}); "

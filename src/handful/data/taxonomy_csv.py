@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput, Missing, nearest
+from handful.files import read_rows
 
 
 def from_csv(path: str | Path) -> Taxonomy:
@@ -17,11 +17,13 @@ def from_csv(path: str | Path) -> Taxonomy:
     """
     file = Path(path)
     try:
-        rows = list(csv.reader(file.read_text(encoding="utf-8-sig").splitlines()))
+        rows = read_rows(file)
     except FileNotFoundError as error:
         raise Missing(f"{file} does not exist") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{file} is not UTF-8 text; give rows child,parent") from error
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{file} cannot be read ({error}); give rows child,parent") from error
     edges: list[tuple[str, str]] = []
     roots: list[str] = []
     seen: dict[tuple[str, str], int] = {}

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from handful.data.cache import cache_folder, datasets_folder
+from handful.cache import cache_folder, datasets_folder
+from handful.data.sources import ZipSource
 from handful.data.taxonomy import FORMAT, Taxonomy, pack
 from handful.errors import BadInput, Missing
+from handful.files import read_text
 
 NAME = "data.noun"
 
@@ -98,17 +100,17 @@ def other_words(path: str | Path | None = None) -> frozenset[str]:
 
 def _read(file: Path, name: str = NAME) -> str:
     if zipfile.is_zipfile(file):
-        with zipfile.ZipFile(file) as archive:
-            inside = [n for n in archive.namelist() if n.rsplit("/", 1)[-1] == name]
-            if not inside:
-                raise BadInput(f"{file} holds no {name}; give NLTK's wordnet.zip or the file itself")
-            return archive.read(inside[0]).decode("utf-8")
+        archive = ZipSource(file)
+        inside = archive.named(name)
+        if not inside:
+            raise BadInput(f"{file} holds no {name}; give NLTK's wordnet.zip or the file itself")
+        return archive.text(inside[0])
     wanted = file if name == NAME else file.with_name(name)
     try:
-        return wanted.read_text(encoding="utf-8")
+        return read_text(wanted)
     except FileNotFoundError as error:
         raise Missing(f"{wanted} does not exist; it comes with {NAME} in every WordNet") from error
-    except UnicodeDecodeError as error:
+    except (OSError, ValueError) as error:
         raise BadInput(f"{wanted} is not a WordNet file: it is not text") from error
 
 

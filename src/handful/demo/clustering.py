@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from handful.data.world import world
-from handful.demo.part import Part
+from handful.demo.part import DemoPart
 from handful.methods import make
+from handful.metrics.base import SHOWN
 from handful.metrics.cscc import cscc
 from handful.report import figures
 from handful.report.page import Figure, Section, Table
@@ -14,7 +15,7 @@ from handful.tasks import NWay
 from handful.tasks.clustering import Clustering
 
 
-def clustering(seed: int, steps: int) -> Part:
+def clustering(seed: int, steps: int) -> DemoPart:
     source = world(images=30, classes=160, fixed=("ground", "border", "noise"), seed=seed)
     train = NWay(source.train, 10, 5, 5)
     test = NWay(source.test, 5, 5, 10)
@@ -43,7 +44,7 @@ def clustering(seed: int, steps: int) -> Part:
         [
             Table(
                 run_table(runs, ["unsupervised", "clustering", "nmi", "ari"]),
-                "5-way 5-shot; mean ± 95% half interval over tasks",
+                f"5-way 5-shot; mean ± {SHOWN} half interval over tasks",
             )
         ],
         [
@@ -62,4 +63,4 @@ def clustering(seed: int, steps: int) -> Part:
             )
         ],
     )
-    return Part(section, {"Without labels": runs})
+    return DemoPart(section, {"Without labels": runs})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from handful import registry
 from handful.data.world import world
-from handful.demo.part import Part
+from handful.demo.part import DemoPart
 from handful.methods import make
+from handful.metrics.base import SHOWN
 from handful.report import figures
 from handful.report.page import Figure, Section, Table
 from handful.report.summary import percent, run_table
@@ -15,7 +16,7 @@ from handful.tasks import NWay
 RULES = ("iid", "ood", "ood-conflict")
 
 
-def context(seed: int, steps: int) -> Part:
+def context(seed: int, steps: int) -> DemoPart:
     runs: dict[str, dict[str, Run]] = {}
     lines = []
     for strength in (0.0, 0.9):
@@ -46,7 +47,7 @@ def context(seed: int, steps: int) -> Part:
         [
             Table(
                 run_table(flat, ["accuracy", "worst_context"]),
-                "ProtoNet, 5-way 5-shot; mean ± 95% half interval over tasks",
+                f"ProtoNet, 5-way 5-shot; mean ± {SHOWN} half interval over tasks",
             )
         ],
         [
@@ -57,4 +58,4 @@ def context(seed: int, steps: int) -> Part:
             )
         ],
     )
-    return Part(section, compared)
+    return DemoPart(section, compared)

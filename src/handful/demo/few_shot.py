@@ -6,8 +6,9 @@ import numpy as np
 
 from handful.data.show import data_url, episode_sheet
 from handful.data.world import world
-from handful.demo.part import Part
+from handful.demo.part import DemoPart
 from handful.methods import make
+from handful.metrics.base import SHOWN
 from handful.report import figures
 from handful.report.page import Figure, Section, Table
 from handful.report.summary import binned, run_table
@@ -15,7 +16,7 @@ from handful.runs import Run, evaluate
 from handful.tasks import AnyWay, NWay
 
 
-def few_shot(seed: int, steps: int) -> Part:
+def few_shot(seed: int, steps: int) -> DemoPart:
     source = world(styles=6, images=40, classes=180, seed=seed)
     train = NWay(source.train, 10, 3, 5)
     test = AnyWay(source.test, (2, 20), (1, 20), 20, datasets="each")
@@ -48,14 +49,14 @@ def few_shot(seed: int, steps: int) -> Part:
         [
             Table(
                 run_table(runs, ["normalised", "accuracy"]),
-                f"{test.part.id}, seed {seed}; mean ± 95% half interval over tasks",
+                f"{test.part.id}, seed {seed}; mean ± {SHOWN} half interval over tasks",
             )
         ],
         [
             Figure(
                 figures.curves({k: binned(r, "ways", "accuracy") for k, r in runs.items()}, "ways", chance=chance),
                 "Accuracy falls as ways grow, for each method",
-                "Accuracy over ways (bands: 95% over tasks).",
+                f"Accuracy over ways (bands: {SHOWN} over tasks).",
             ),
             Figure(
                 figures.curves(
@@ -71,4 +72,4 @@ def few_shot(seed: int, steps: int) -> Part:
             ),
         ],
     )
-    return Part(section, {"Few-shot, any way and any shot": runs})
+    return DemoPart(section, {"Few-shot, any way and any shot": runs})

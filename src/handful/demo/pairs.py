@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from handful.data.world import world
-from handful.demo.part import Part
+from handful.demo.part import DemoPart
 from handful.methods import make
+from handful.metrics.base import SHOWN
 from handful.report import figures
 from handful.report.page import Figure, Section, Table
 from handful.report.summary import percent, run_table
@@ -12,7 +13,7 @@ from handful.runs import Run, evaluate
 from handful.tasks.pairs import Pairs
 
 
-def pairs(seed: int, steps: int) -> Part:
+def pairs(seed: int, steps: int) -> DemoPart:
     source = world(label=("colour", "glyph"), mask=0.3, images=20, seed=seed)
     train = Pairs(source.train)
     test = Pairs(source.test)
@@ -38,9 +39,9 @@ def pairs(seed: int, steps: int) -> Part:
         [
             Table(
                 run_table(runs, ["hm", "unseen", "seen"]),
-                "5 primitives a side, open world of 25 pairs; mean ± 95% half interval over repeats",
+                f"5 primitives a side, open world of 25 pairs; mean ± {SHOWN} half interval over repeats",
             )
         ],
         [Figure(figures.bars(list(runs), groups, chance=4.0), "Accuracy on seen and on unseen pairs, by method")],
     )
-    return Part(section, {"Pairs never seen together": runs})
+    return DemoPart(section, {"Pairs never seen together": runs})

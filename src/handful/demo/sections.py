@@ -11,10 +11,10 @@ from handful.demo.clustering import clustering
 from handful.demo.context import context
 from handful.demo.few_shot import few_shot
 from handful.demo.pairs import pairs
-from handful.demo.part import Part
+from handful.demo.part import DemoPart
 from handful.demo.zero_shot import zero_shot
 
-SETTINGS: dict[str, Callable[[int, int], Part]] = {
+SETTINGS: dict[str, Callable[[int, int], DemoPart]] = {
     "few-shot, any way and any shot": few_shot,
     "under spurious correlation": context,
     "without labels": clustering,
@@ -25,7 +25,7 @@ AUDIT = "audit of a benchmark"
 AUDIT_MINUTES = 1 / 3
 
 
-def run_part(options: tuple[int, int, Path], name: str) -> tuple[str, Part | None]:
+def run_part(options: tuple[int, int, Path], name: str) -> tuple[str, DemoPart | None]:
     """One setting by name, or the audit, as a worker process calls it."""
     seed, steps, out = options
     if name == AUDIT:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from handful.data.world import world
 from handful.demo.described import described_features
-from handful.demo.part import Part
+from handful.demo.part import DemoPart
 from handful.methods import make
+from handful.metrics.base import SHOWN
 from handful.report import figures
 from handful.report.page import Figure, Section, Table
 from handful.report.summary import percent, run_table
@@ -13,7 +14,7 @@ from handful.runs import Run, evaluate
 from handful.tasks.zero_shot import ZeroShot
 
 
-def zero_shot(seed: int, steps: int) -> Part:
+def zero_shot(seed: int, steps: int) -> DemoPart:
     source = described_features(
         world(label=("colour", "border"), images=10, classes=24, mask=0.35, seed=seed), steps, seed
     )
@@ -30,7 +31,7 @@ def zero_shot(seed: int, steps: int) -> Part:
             "class's description (which colour, which border) and no image. Images enter as features of a small network trained to "
             "tell the training classes apart.",
         ],
-        [Table(run_table(runs, ["top1", "top5"]), "mean ± 95% half interval over classes")],
+        [Table(run_table(runs, ["top1", "top5"]), f"mean ± {SHOWN} half interval over classes")],
         [
             Figure(
                 figures.bars(
@@ -40,4 +41,4 @@ def zero_shot(seed: int, steps: int) -> Part:
             )
         ],
     )
-    return Part(section, {"From descriptions alone": runs})
+    return DemoPart(section, {"From descriptions alone": runs})

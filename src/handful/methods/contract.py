@@ -17,6 +17,7 @@ from torch import Tensor
 
 from handful import registry
 from handful.errors import BadInput, Mismatch
+from handful.files import WRONG, read_json
 from handful.nets.compute import Compute
 from handful.options import Checked, build
 from handful.tasks.episode import Query, Support
@@ -149,11 +150,11 @@ def load(path: str | Path, compute: Compute | None = None) -> Learner:
         why = "" if path.is_dir() else f", and there is no packaged model of that name ({', '.join(packaged())})"
         raise BadInput(f"{path} is not a model folder: it has no {FACTS}{why}; make one with: handful train")
     try:
-        facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
+        facts = read_json(path / FACTS)
         if facts.get("kind") == "photos":
             raise BadInput(f"{path} is a classifier of photos, not a learner of tasks; use it with: handful predict")
         name, options = facts["method"], facts["options"]
-    except (ValueError, KeyError, AttributeError, TypeError, UnicodeDecodeError) as error:
+    except (OSError, *WRONG) as error:
         raise BadInput(f"{path / FACTS} is damaged ({error}); train the model again") from error
     method = build(registry.get("methods", name), options, f"{path / FACTS}: {name}")
     state = read_state(path / MODEL)

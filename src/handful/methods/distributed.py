@@ -22,7 +22,7 @@ from handful.nets.compute import Compute
 
 
 @dataclass(frozen=True)
-class World:
+class Group:
     """This process among those that train together."""
 
     rank: int = 0
@@ -51,15 +51,15 @@ class World:
                 dist.broadcast(tensor, 0)
 
 
-def join(device: str = "cpu") -> World:
+def join(device: str = "cpu") -> Group:
     """The group that torchrun announces in the environment (gloo on the CPU, NCCL on CUDA); one process without it."""
     if not dist.is_available():
-        return World()
+        return Group()
     if not dist.is_initialized():
         if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "RANK" not in os.environ:
-            return World()
+            return Group()
         dist.init_process_group("nccl" if torch.device(device).type == "cuda" else "gloo")
-    return World(dist.get_rank(), dist.get_world_size())
+    return Group(dist.get_rank(), dist.get_world_size())
 
 
 def leave() -> None:
@@ -101,7 +101,7 @@ class Losses(nn.Module):
 class Backward:
     """Loss and gradients of micro-batches, averaged over processes at the last of a step, scaled under float16."""
 
-    def __init__(self, modules: nn.Module, loss: Callable[[int], Tensor], compute: Compute, world: World):
+    def __init__(self, modules: nn.Module, loss: Callable[[int], Tensor], compute: Compute, world: Group):
         self.world, self.loss = world, loss
         self.parallel: Any = None
         kind = torch.device(compute.device).type

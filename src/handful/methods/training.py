@@ -16,7 +16,7 @@ from torch import Tensor
 from handful._version import __version__
 from handful.clock import timed
 from handful.errors import BadInput
-from handful.files import write_atomically
+from handful.files import parse_json, write_atomically
 from handful.methods import distributed, tracking
 from handful.methods.augment import augment
 from handful.methods.batch import PADDING, pad
@@ -234,14 +234,20 @@ class _Progress:
     def resume(self, optimiser: torch.optim.Optimizer) -> int:
         if self.keep is None or not (self.keep / "checkpoint.pt").is_file():
             return 0
-        saved = torch.load(self.keep / "checkpoint.pt", map_location=self.learner.compute.device, weights_only=True)
-        if json.loads(saved["identity"]) != json.loads(json.dumps(self.identity)):
-            raise BadInput(f"{self.keep} holds another training's checkpoint; name another folder")
-        self.learner.modules.load_state_dict(saved["modules"])
-        optimiser.load_state_dict(saved["optimiser"])
-        self.best, self.best_state = saved["best"], saved["best_state"] or None
-        self.rows, self.scaler = json.loads(saved["rows"]), saved.get("scaler", {})
-        return int(saved["step"])
+        file = self.keep / "checkpoint.pt"
+        try:
+            saved = torch.load(file, map_location=self.learner.compute.device, weights_only=True)
+            if parse_json(saved["identity"]) != json.loads(json.dumps(self.identity)):
+                raise BadInput(f"{self.keep} holds another training's checkpoint; name another folder")
+            self.learner.modules.load_state_dict(saved["modules"])
+            optimiser.load_state_dict(saved["optimiser"])
+            self.best, self.best_state = saved["best"], saved["best_state"] or None
+            self.rows, self.scaler = parse_json(saved["rows"]), saved.get("scaler", {})
+            return int(saved["step"])
+        except BadInput:
+            raise
+        except Exception as error:  # a damaged file fails anywhere inside the readers, with whatever error is near
+            raise BadInput(f"{file} is damaged; remove it to train from the start") from error
 
     def resume_scaler(self, scaler: Any) -> None:
         """Go on with the loss scale of the checkpoint, and keep this one's in the next."""

@@ -4,9 +4,9 @@ from handful.metrics.accuracy import Accuracy
 from handful.metrics.base import Estimate
 from handful.metrics.base import Metric
 from handful.metrics.base import mean_interval
-from handful.metrics.clustering import Clustering
+from handful.metrics.clustering import ClusteringScores
 from handful.metrics.clustering import Unsupervised
-from handful.metrics.compare import Comparison
+from handful.metrics.compare import PairedTest
 from handful.metrics.compare import paired
 from handful.metrics.context import Contexts
 from handful.metrics.pairs import PairAccuracy
@@ -15,13 +15,13 @@ from handful.metrics.zero_shot import ZeroShotAccuracy
 
 __all__ = [
     "Accuracy",
-    "Clustering",
-    "Comparison",
+    "ClusteringScores",
     "Contexts",
     "Estimate",
     "GeneralisedAccuracy",
     "Metric",
     "PairAccuracy",
+    "PairedTest",
     "Unsupervised",
     "ZeroShotAccuracy",
     "mean_interval",

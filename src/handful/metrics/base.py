@@ -14,13 +14,17 @@ from handful.tasks.episode import Episode
 
 LEVEL = 0.95
 """How often an interval covers what it estimates."""
-NORMAL = float(stats.norm.ppf((1 + LEVEL) / 2))
+TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+"""The quantiles where an interval ends."""
+SHOWN = f"{100 * LEVEL:g}%"
+"""The level as texts, tables and figures name it."""
+NORMAL = float(stats.norm.ppf(TAILS[1]))
 """Half an interval of this level in standard deviations, where the spread itself is known."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its 95% interval; ``over`` says what the interval covers (tasks, seeds, classes).
+    """A value and its interval (of ``LEVEL``); ``over`` says what the interval covers (tasks, seeds, classes).
 
     ``scale`` is what the value is multiplied by to be shown: 100 for shares, which are shown in percent, 1 for ratios.
     """

@@ -42,7 +42,7 @@ def unsupervised_accuracy(
     return float((found[query] == query_truth).mean())
 
 
-class Clustering(Metric):
+class ClusteringScores(Metric):
     """How well the support was clustered: accuracy under the best match, and NMI and ARI (scikit-learn)."""
 
     name: ClassVar[str] = "clustering"

@@ -14,7 +14,7 @@ BLOCK = 1024
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedTest:
     """Mean difference a - b with its interval, and the sign-flip p-value."""
 
     difference: Estimate
@@ -31,7 +31,7 @@ class Comparison:
         return f"{self.difference} (p = {self.p:.4g}: {verdict})"
 
 
-def paired(a: np.ndarray, b: np.ndarray, seed: int = 0, flips: int = FLIPS) -> Comparison:
+def paired(a: np.ndarray, b: np.ndarray, seed: int = 0, flips: int = FLIPS) -> PairedTest:
     """Difference of paired scores: t interval, and a permutation test that flips the signs of the differences.
 
     Pairs of which one has no score are left out.
@@ -40,7 +40,7 @@ def paired(a: np.ndarray, b: np.ndarray, seed: int = 0, flips: int = FLIPS) -> C
     if a.shape != b.shape:
         raise Mismatch(f"{len(a)} tasks cannot be paired with {len(b)}; evaluate both on the same tasks")
     d = (a - b)[:, None]
-    return Comparison(mean_interval(d[:, 0]), float(sign_flip(d, flips, seed)[0]))
+    return PairedTest(mean_interval(d[:, 0]), float(sign_flip(d, flips, seed)[0]))
 
 
 def sign_flip(differences: np.ndarray, flips: int = FLIPS, seed: int = 0) -> np.ndarray:

@@ -9,7 +9,7 @@ import polars as pl
 
 from handful.errors import BadInput, Mismatch
 from handful.metrics.base import Estimate, Metric, mean_interval
-from handful.metrics.compare import Comparison, paired
+from handful.metrics.compare import PairedTest, paired
 from handful.tasks.episode import Episode
 
 PREFIX = "context/"
@@ -57,7 +57,7 @@ def by_context(frame: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows).sort("value", "context")
 
 
-def gap(easy: pl.DataFrame, hard: pl.DataFrame, column: str = "accuracy") -> Comparison:
+def gap(easy: pl.DataFrame, hard: pl.DataFrame, column: str = "accuracy") -> PairedTest:
     """Paired difference of two runs' frames under two context-shift rules: same classes, same support, other queries."""
     keys = ["repeat", "task"]
     easy, hard = easy.sort(keys), hard.sort(keys)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from handful.errors import Mismatch
-from handful.metrics.base import Estimate, mean_interval
+from handful.metrics.base import LEVEL, Estimate, mean_interval
 
 SAME = "new tasks from the same classes"
 NEW = "new classes"
@@ -30,7 +30,7 @@ def crossed_bootstrap(
     *,
     draws: int = 2000,
     seed: int = 0,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> Estimate:
     """Mean over tasks with an interval for new classes and new images of them.
 

@@ -7,7 +7,7 @@ from math import hypot
 import numpy as np
 
 from handful.errors import BadInput, Mismatch
-from handful.metrics.base import Estimate
+from handful.metrics.base import TAILS, Estimate
 
 
 def cscc(unsupervised: np.ndarray, supervised: np.ndarray, *, seed: int = 0, draws: int = 10_000) -> Estimate:
@@ -35,7 +35,7 @@ def cscc(unsupervised: np.ndarray, supervised: np.ndarray, *, seed: int = 0, dra
         pick = rng.integers(0, len(a), (min(step, draws - start), len(a)))
         below = b[pick].mean(1)
         ratios[start : start + step] = np.where(below > 0, a[pick].mean(1) / np.where(below > 0, below, 1), np.nan)
-    low, high = np.nanpercentile(ratios, [2.5, 97.5])
+    low, high = np.nanquantile(ratios, TAILS)
     return Estimate(float(a.mean() / b.mean()), float(low), float(high), "tasks", len(a))
 
 

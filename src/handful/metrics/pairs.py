@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from handful.metrics.base import Estimate, Metric, mean_interval
+from handful.metrics.base import LEVEL, Estimate, Metric, mean_interval
 from handful.tasks.episode import Episode
 
 MEANS = ("unseen", "seen", "p1_unseen", "p1_seen", "p2_unseen", "p2_seen", "u_to_s", "u_to_u")
@@ -86,7 +86,7 @@ def harmonic(a: float, b: float) -> float:
     return 2 * a * b / (a + b) if a + b > 0 else (0.0 if a + b == 0 else float("nan"))
 
 
-def jackknife(column: str, values: np.ndarray, level: float = 0.95) -> Estimate:
+def jackknife(column: str, values: np.ndarray, level: float = LEVEL) -> Estimate:
     """A function of two means with the interval of its delete-one estimates."""
     values = values[~np.isnan(values).any(1)]
     n = len(values)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from handful.errors import BadInput
-from handful.metrics.base import Estimate, Metric, mean_interval
+from handful.metrics.base import TAILS, Estimate, Metric, mean_interval
 from handful.tasks.episode import Episode
 
 
@@ -35,7 +35,7 @@ def over_classes(values: NDArray, weights: NDArray | None = None) -> Estimate:
     if n < 2:
         return Estimate(mean, float("nan"), float("nan"), "classes", n)
     share = w * (values - mean) / w.mean()
-    half = float(stats.t.ppf(0.975, n - 1) * share.std(ddof=1) / np.sqrt(n))
+    half = float(stats.t.ppf(TAILS[1], n - 1) * share.std(ddof=1) / np.sqrt(n))
     return Estimate(mean, mean - half, mean + half, "classes", n)
 
 

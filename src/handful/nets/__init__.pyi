@@ -5,7 +5,9 @@ from handful.nets.building import build
 from handful.nets.clip import Clip
 from handful.nets.compute import Compute
 from handful.nets.conv4 import Conv4
-from handful.nets.lite0 import Lite0
+from handful.nets.lite import Lite0
+from handful.nets.lite import Lite1
+from handful.nets.lite import Lite2
 from handful.nets.mlp import MLP
 from handful.nets.pixels import Pixels
 from handful.nets.resnet import ResNet10
@@ -21,6 +23,8 @@ __all__ = [
     "Compute",
     "Conv4",
     "Lite0",
+    "Lite1",
+    "Lite2",
     "MLP",
     "Pixels",
     "ResNet10",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from handful.errors import BadInput, require
+from handful.files import WRONG, read_json
 from handful.nets.backbone import Backbone
 
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
@@ -44,11 +44,11 @@ class Clip(Backbone):
         self.mean, self.std = MEAN, STD  # type: ignore[misc]
         if (path := Path(folder) / "preprocessor_config.json").is_file():
             try:
-                facts = json.loads(path.read_text(encoding="utf-8"))
+                facts = read_json(path)
                 self.mean, self.std = (  # type: ignore[misc]
                     three(facts.get(*x)) for x in (("image_mean", MEAN), ("image_std", STD))
                 )
-            except (OSError, ValueError, TypeError, AttributeError) as error:
+            except (OSError, *WRONG) as error:
                 raise BadInput(f"{path} does not hold a mean and a deviation for three channels ({error})") from error
 
     def normalise(self, images: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ class DropBlock(nn.Module):
         return x * keep * (keep.numel() / keep.sum().clamp_min(1))
 
 
-class Block(nn.Module):
+class ResNet12Block(nn.Module):
     def __init__(self, c_in: int, c_out: int, rate: float, block: int, ramp: int):
         super().__init__()
         self.body = nn.Sequential(
@@ -77,7 +77,7 @@ class ResNet12(Backbone):
         widths = (64, 160, 320, 640)
         channels = (shape[2], *widths)
         self.layers = nn.Sequential(
-            *(Block(channels[i], channels[i + 1], drop, 5 if i >= 2 else 0, ramp) for i in range(4))
+            *(ResNet12Block(channels[i], channels[i + 1], drop, 5 if i >= 2 else 0, ramp) for i in range(4))
         )
         initialise(self)
         self.mean = (0.485, 0.456, 0.406) if shape[2] == 3 else (0.5,)  # type: ignore[misc]

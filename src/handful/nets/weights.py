@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import torch
@@ -19,6 +20,10 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
+        if zipfile.is_zipfile(path):  # torch never compresses, so whatever grows on reading was not written by it
+            with zipfile.ZipFile(path) as stored:
+                if sum(each.file_size for each in stored.infolist()) > path.stat().st_size:
+                    raise ValueError("it is compressed")
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file fails anywhere inside the readers, with whatever error is near
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]

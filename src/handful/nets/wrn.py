@@ -33,7 +33,7 @@ class WideBlock(nn.Module):
         return y + (x if self.convShortcut is None else self.convShortcut(active))
 
 
-class Stage(nn.Module):
+class WideStage(nn.Module):
     def __init__(self, c_in: int, c: int, blocks: int, stride: int, drop: float):
         super().__init__()
         own = [WideBlock(c_in if i == 0 else c, c, stride if i == 0 else 1, drop) for i in range(blocks)]
@@ -64,9 +64,9 @@ class WRN2810(Backbone):
         blocks = (self.depth - 4) // 6
         widths = [16 * self.widen * 2**i for i in range(3)]
         self.conv1 = nn.Conv2d(shape[2], 16, 3, 1, 1, bias=False)
-        self.block1 = Stage(16, widths[0], blocks, 1, drop)
-        self.block2 = Stage(widths[0], widths[1], blocks, 2, drop)
-        self.block3 = Stage(widths[1], widths[2], blocks, 2, drop)
+        self.block1 = WideStage(16, widths[0], blocks, 1, drop)
+        self.block2 = WideStage(widths[0], widths[1], blocks, 2, drop)
+        self.block3 = WideStage(widths[1], widths[2], blocks, 2, drop)
         self.bn1 = nn.BatchNorm2d(widths[2])
         initialise(self)
         self.mean, self.std = IMAGENET if shape[2] == 3 else ((0.5,), (0.5,))  # type: ignore[misc]

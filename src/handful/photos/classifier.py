@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import softmax
 
 from handful.errors import BadInput
-from handful.photos.expecting import Choice, choose, refusal_threshold, strangeness
+from handful.photos.expecting import ChosenHead, choose, rate_that_catches, refusal_threshold, strangeness
 from handful.photos.heads import fit_linear, fit_prototypes, linear_scores, prototype_scores
 
 STRENGTH = 1.0
@@ -47,10 +47,19 @@ class Classifier:
 
 
 def learn(
-    x: np.ndarray, y: np.ndarray, n_classes: int, *, head: str = "auto", refuse: float = 0.1, seed: int = 0
-) -> tuple[Classifier, Choice]:
+    x: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    *,
+    head: str = "auto",
+    refuse: float = 0.1,
+    seed: int = 0,
+    catch: float = 0.0,
+) -> tuple[Classifier, ChosenHead]:
     """The classifier of unit vectors ``x`` with labels ``y``, and the evidence it was chosen by."""
-    check_options(head, refuse)
+    check_options(head, refuse, catch)
+    if catch:
+        refuse = max(refuse, rate_that_catches(x, y, catch))
     prototypes = fit_prototypes(x, y, n_classes)
     heads = [prototypes] if head != "linear" else []
     if head != "prototypes":
@@ -61,8 +70,10 @@ def learn(
     return Classifier(choice.head.name, tensors, choice.temperature, threshold, rate), choice
 
 
-def check_options(head: str, refuse: float) -> None:
+def check_options(head: str, refuse: float, catch: float = 0.0) -> None:
     if head not in HEADS:
         raise BadInput(f"head must be auto, prototypes or linear, not {head!r}")
-    if not 0 < refuse < 1:
-        raise BadInput(f"refuse is a share between 0 and 1, not {refuse}")
+    if not 0 <= refuse < 1:
+        raise BadInput(f"refuse is a share of photos from 0 to below 1, not {refuse}")
+    if not 0 <= catch < 1:
+        raise BadInput(f"catch is a share of strangers from 0 to below 1, not {catch}")

@@ -16,7 +16,7 @@ from handful.nets.features import embed_images, weights_hash
 from handful.nets.weights import load_state
 from handful.options import parse_spec
 
-BEST = "lite0:size=224"
+BEST = "lite2:size=260"
 SIDE = 224
 PLAIN_SIDE = 32
 BATCH = 8
@@ -29,7 +29,7 @@ class Encoder:
     Parameters
     ----------
     net
-        A backbone's spec; ``auto`` is EfficientNet-Lite0 at 224 pixels. ``pixels`` looks at 32 x 32 pixels alone.
+        A backbone's spec; ``auto`` is EfficientNet-Lite2 at 260 pixels. ``pixels`` looks at 32 x 32 pixels alone.
     state
         Weights to fill it with instead of those the spec names.
     """
@@ -40,8 +40,8 @@ class Encoder:
             net = BEST
         name, options = parse_spec(net)
         if not registry.get("nets", name).portable:
-            raise BadInput(f"a classifier of photos cannot take the net {name} along; use lite0, or a ResNet's weights")
-        self.size = PLAIN_SIDE if name == "pixels" else SIDE
+            raise BadInput(f"a classifier of photos cannot take the net {name} along; use lite2, or a ResNet's weights")
+        self.size = PLAIN_SIDE if name == "pixels" else max(SIDE, int(options.get("size", SIDE)))
         with self.compute.here():
             try:
                 self.backbone = build(net, (self.size, self.size, 3)).to(self.compute.device).eval()
@@ -52,7 +52,15 @@ class Encoder:
         # A file on this machine means nothing on another, so the weights go along instead of their path.
         self.net = ":".join(filter(None, [name, ",".join(f"{k}={v}" for k, v in options.items() if k != "weights")]))
         self.installed = self.backbone.installed and "weights" not in options
+        self.carried = "weights" in options or state is not None
         self.hash = weights_hash(self.backbone)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of the network: that its weights are random."""
+        if self.installed or self.carried or next(self.backbone.parameters(), None) is None:
+            return ()
+        return (f"{self.net} has random weights: give trained ones ({self.net}:weights=FILE), or leave --net out",)
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
         """Features ``(n, width)`` of length 1."""

@@ -11,7 +11,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from scipy.stats import betabinom
 
-from handful.photos.heads import Fitted
+from handful.metrics.base import SHOWN, TAILS, Estimate, mean_interval
+from handful.photos.heads import Fitted, fit_prototypes, prototype_scores
 
 BOOTSTRAPS = 1000
 NEXT = 100
@@ -27,7 +28,7 @@ class Expected:
     high: float
 
     def __str__(self) -> str:
-        return f"{100 * self.accuracy:.0f}% (95% interval for the next {NEXT}: {100 * self.low:.0f} to {100 * self.high:.0f}%)"
+        return f"{100 * self.accuracy:.0f}% ({SHOWN} interval for the next {NEXT}: {100 * self.low:.0f} to {100 * self.high:.0f}%)"
 
     @property
     def sentence(self) -> str:
@@ -35,7 +36,7 @@ class Expected:
         low, high = round(self.low * NEXT), round(self.high * NEXT)
         return (
             f"{100 * self.accuracy:.0f}% of new photos of these classes right; "
-            f"of the next {NEXT}, {low} to {high} (95% interval)"
+            f"of the next {NEXT}, {low} to {high} ({SHOWN} interval)"
         )
 
     def __contains__(self, accuracy: float) -> bool:
@@ -43,7 +44,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenHead:
     """The head chosen, its temperature, the probabilities of the photos left out, and what to expect."""
 
     head: Fitted
@@ -69,7 +70,7 @@ def temperature_of(scores: np.ndarray, y: np.ndarray) -> float:
     return unit * math.exp(float(found.x))
 
 
-def choose(heads: Sequence[Fitted], y: np.ndarray, seed: int = 0) -> Choice:
+def choose(heads: Sequence[Fitted], y: np.ndarray, seed: int = 0) -> ChosenHead:
     """The head with the smaller log loss on photos left out, the first on a tie, and the accuracy to expect of the choice.
 
     The better of two estimates flatters. Bootstrap bias correction (Tsamardinos, Greasidou and Borboudakis, Machine
@@ -84,7 +85,7 @@ def choose(heads: Sequence[Fitted], y: np.ndarray, seed: int = 0) -> Choice:
     best = int(losses.mean(1).argmin())
     expected = predictive(corrected(losses, right, seed), n)
     named = {h.name: float(loss) for h, loss in zip(heads, losses.mean(1), strict=True)}
-    return Choice(
+    return ChosenHead(
         heads[best], temperatures[best], softmax(heads[best].left_out / temperatures[best], axis=1), named, expected
     )
 
@@ -108,7 +109,7 @@ def predictive(accuracy: float, n: int) -> Expected:
     would be narrower by the chance of the hundred; a person sees hundreds, not long runs.
     """
     right = accuracy * n
-    low, high = (float(betabinom.ppf(q, NEXT, right + 0.5, n - right + 0.5)) / NEXT for q in (0.025, 0.975))
+    low, high = (float(betabinom.ppf(q, NEXT, right + 0.5, n - right + 0.5)) / NEXT for q in TAILS)
     return Expected(accuracy, low, high)
 
 
@@ -125,5 +126,39 @@ def refusal_threshold(left_out: np.ndarray, rate: float) -> tuple[float, float]:
     as any of the n left out, so that rank ceil((n + 1)(1 - rate)) is exceeded at no more than the rate.
     """
     n = len(left_out)
+    if rate <= 0:
+        return math.inf, 0.0
     rank = min(n, math.ceil((n + 1) * (1 - rate)))
     return float(np.sort(left_out)[rank - 1]), max(rate, 1 / (n + 1))
+
+
+def strangers_caught(x: np.ndarray, y: np.ndarray, rate: float) -> Estimate | None:
+    """The share of photos of a class never shown that would be refused: each class in turn is left out and then asked.
+
+    The interval is over classes, for the next stranger will be of a new one; None with fewer than three classes.
+    """
+    found = _left_out_classes(x, y, rate)
+    return mean_interval(np.asarray(found), "classes left out") if found else None
+
+
+def rate_that_catches(x: np.ndarray, y: np.ndarray, share: float, least: float = 0.01) -> float:
+    """The smallest refusal rate under which, class by class left out, ``share`` of the strangers are refused."""
+    rates = np.linspace(least, 0.5, 50)
+    for rate in rates:
+        found = _left_out_classes(x, y, float(rate))
+        if found and np.mean(found) >= share:
+            return float(rate)
+    return float(rates[-1])
+
+
+def _left_out_classes(x: np.ndarray, y: np.ndarray, rate: float) -> list[float]:
+    """For each class, the share of its photos that a classifier of the others refuses; nothing below three classes."""
+    classes, found = np.unique(y), []
+    for k in classes if len(classes) > 2 else ():
+        rest, own = y != k, y == k
+        _, others = np.unique(y[rest], return_inverse=True)
+        fitted = fit_prototypes(x[rest], others, len(classes) - 1)
+        threshold, _ = refusal_threshold(strangeness(-fitted.left_out), rate)
+        far = strangeness(-prototype_scores(x[own], fitted.tensors["means"], fitted.tensors["inflation"]))
+        found.append(float((far > threshold).mean()))
+    return found

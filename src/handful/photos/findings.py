@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 DOUBT = 0.05
+ALARMS, FEWEST = 0.025, 5
+"""At most this share of the photos, or so many where that is more, is ever called mislabelled: so false alarms stay below it."""
 SAME = 0.995
 
 
@@ -59,7 +62,8 @@ def suspects(probabilities: np.ndarray, y: np.ndarray, names: Sequence[str], cla
     """Photos that, left out, are given another class with a probability above 1/2 and their own with one below 0.05.
 
     The bounds were chosen on miniImageNet and Meta-Album photos with three labels of about fifty exchanged (`benchmarks/
-    fifty_photos.py` measures what they find); both keep photos out that are merely hard. Most doubtful first.
+    fifty_photos.py` measures what they find); both keep photos out that are merely hard. Most doubtful first, and no more
+    than ``ALARMS`` of all photos: where classes are alike, hundreds would pass the bounds.
     """
     n = len(y)
     own = probabilities[np.arange(n), y]
@@ -67,7 +71,9 @@ def suspects(probabilities: np.ndarray, y: np.ndarray, names: Sequence[str], cla
     other[np.arange(n), y] = -1
     like = other.argmax(1)
     chosen = (own < DOUBT) & (other[np.arange(n), like] > 0.5)
-    order = sorted(np.flatnonzero(chosen).tolist(), key=lambda i: own[i] - other[i, like[i]])
+    doubt = np.log(np.maximum(other[np.arange(n), like], 1e-12)) - np.log(np.maximum(own, 1e-12))
+    order = sorted(np.flatnonzero(chosen).tolist(), key=lambda i: -doubt[i])
+    order = order[: max(FEWEST, math.ceil(ALARMS * n))]
     return [Suspect(names[i], classes[int(y[i])], classes[int(like[i])], float(other[i, like[i]])) for i in order]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +14,14 @@ import numpy as np
 
 from handful._version import __version__
 from handful.errors import BadInput, HandfulError
+from handful.files import WRONG, read_json
 from handful.methods.contract import FACTS, MODEL
 from handful.methods.contract import load as load_learner
 from handful.nets.compute import Compute
 from handful.photos.answers import Answers
 from handful.photos.classifier import Classifier, check_options, learn
 from handful.photos.encoder import Encoder, as_tensors, same_encoder
+from handful.photos.expecting import strangers_caught
 from handful.photos.findings import confusions, copies, first_of_copies, suspects
 from handful.photos.reading import read_classes, read_photos
 from handful.photos.report import FitReport, from_dict
@@ -62,7 +66,7 @@ class PhotoModel:
             "encoder": self.encoder.facts(),
             "head": self.classifier.head,
             "temperature": self.classifier.temperature,
-            "threshold": self.classifier.threshold,
+            "threshold": self.classifier.threshold if math.isfinite(self.classifier.threshold) else None,
             "rate": self.classifier.rate,
             "report": self.report.as_dict(),
         }
@@ -79,10 +83,13 @@ def fit(
     net: str = "auto",
     head: str = "auto",
     refuse: float = 0.1,
+    catch: float = 0.0,
     seed: int = 0,
+    layout: str = "auto",
+    options: Mapping[str, Any] | None = None,
     compute: Compute | None = None,
 ) -> PhotoModel:
-    """A classifier from class folders, or from a dict of photos by class.
+    """A classifier from photos with labels: class folders, a table beside them, a packed collection, a dict by class.
 
     Photos become unit vectors of a frozen network. Two heads are tried on each photo with the others alone, prototypes
     and logistic regression, and the one with the smaller log loss is kept; the same left-out answers give the accuracy to
@@ -92,19 +99,25 @@ def fit(
     Parameters
     ----------
     photos
-        A folder (or zip) with a folder of photos for each class, or ``{class: [paths, Pillow images or arrays]}``.
+        A folder or zip in a layout that an importer reads (a folder of photos for each class, a CSV beside them,
+        Meta-Album's), a packed collection, or ``{class: [paths, Pillow images or arrays]}``.
     net
-        Backbone spec; ``auto`` is EfficientNet-Lite0 with its ImageNet weights (``handful[pretrained]``).
+        Backbone spec; ``auto`` is EfficientNet-Lite2 with its ImageNet weights (``handful[pretrained]``).
     head
         ``prototypes`` or ``linear``; ``auto`` chooses.
     refuse
-        Share of the classes' own photos that may be called none of these: the higher, the more strangers are refused too.
+        Share of the classes' own photos that may be called none of these: the higher, the more strangers are refused too;
+        0 never refuses.
+    catch
+        Stricter: refuse as many as it takes to refuse this share of strangers, by classes left out in turn.
     seed
         Of the bootstrap that corrects the expected accuracy.
+    layout, options
+        The importer of a folder and its options, as of ``handful data pack``; found by the folder's look unless given.
     """
-    check_options(head, refuse)
+    check_options(head, refuse, catch)
     encoder = Encoder(net, compute)
-    read, y, classes = read_classes(photos, encoder.size)
+    read, y, classes = read_classes(photos, encoder.size, layout, options)
     keep = first_of_copies(read.digests, y)
     twins = tuple(read.names[i] for i in sorted(set(range(len(read))) - set(keep.tolist())))
     images, y_kept = read.images[keep], y[keep]
@@ -112,10 +125,18 @@ def fit(
     sizes = np.bincount(y_kept, minlength=len(classes))
     if len(classes) < 2:
         raise BadInput(f"all photos are of one class, {classes[0]!r}; give a folder of photos for each of two or more")
-    if sizes.min() < 2:
-        alone = ", ".join(repr(c) for c, s in zip(classes, sizes, strict=True) if s < 2)
-        raise BadInput(f"class {alone} has one photo that can be used; give at least two of each class")
-    classifier, chosen = learn(encoder(images), y_kept, len(classes), head=head, refuse=refuse, seed=seed)
+    alone = tuple(c for c, s in zip(classes, sizes, strict=True) if s < 2)
+    if alone:
+        classes = tuple(c for c in classes if c not in alone)
+        if len(classes) < 2:
+            many = f"class {alone[0]!r} has" if len(alone) == 1 else f"{len(alone)} classes have"
+            raise BadInput(f"{many} one photo that can be used; give at least two of each of two or more classes")
+        some = np.flatnonzero(sizes[y_kept] > 1)
+        images, names, digests = images[some], [names[i] for i in some], [digests[i] for i in some]
+        y_kept = np.unique(y_kept[some], return_inverse=True)[1]
+        sizes = sizes[sizes > 1]
+    x = encoder(images)
+    classifier, chosen = learn(x, y_kept, len(classes), head=head, refuse=refuse, seed=seed, catch=catch)
     report = FitReport(
         photos=len(y_kept),
         sizes={c: int(s) for c, s in zip(classes, sizes, strict=True)},
@@ -130,13 +151,16 @@ def fit(
         copies=tuple(copies(images, digests, y_kept, names, classes)),
         left_out=twins,
         unreadable=read.unreadable,
+        strangers=strangers_caught(x, y_kept, classifier.rate) if classifier.rate else None,
+        alone=alone,
+        notes=encoder.notes,
     )
     return PhotoModel(classes, encoder, classifier, report)
 
 
 def is_photo_model(path: Path) -> bool:
     try:
-        return json.loads((path / FACTS).read_text(encoding="utf-8")).get("kind") == "photos"
+        return read_json(path / FACTS).get("kind") == "photos"
     except (OSError, ValueError, AttributeError):
         return False
 
@@ -152,12 +176,13 @@ def load(path: str | os.PathLike[str], compute: Compute | None = None) -> PhotoM
         raise BadInput(f"{path} does not hold a classifier of photos; make one with: handful fit")
     state = read_state(path / MODEL)
     try:
-        facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
+        facts = read_json(path / FACTS)
         weights = {k.removeprefix("encoder."): v for k, v in state.items() if k.startswith("encoder.")}
         encoder = same_encoder(facts["encoder"], weights, compute, str(path))
         tensors = {k.removeprefix("head."): v.numpy() for k, v in state.items() if k.startswith("head.")}
         classes = tuple(facts["classes"])
-        scales = (float(facts[k]) for k in ("temperature", "threshold", "rate"))
+        threshold = math.inf if facts["threshold"] is None else facts["threshold"]  # JSON has no infinity
+        scales = (float(v) for v in (facts["temperature"], threshold, facts["rate"]))
         classifier = Classifier(str(facts["head"]), tensors, *scales)
         for key, shape in classifier.shapes(encoder.backbone.width, len(classes)).items():
             if tensors[key].shape != shape:
@@ -165,7 +190,7 @@ def load(path: str | os.PathLike[str], compute: Compute | None = None) -> PhotoM
         return PhotoModel(classes, encoder, classifier, from_dict(facts["report"]))
     except HandfulError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, *WRONG) as error:
         raise BadInput(f"{path} is damaged ({error}); fit the model again") from error
 
 

@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from handful.data.collection import Collection
 from handful.data.decoding import pixel_digest
 from handful.data.images import BadImage, decode
-from handful.data.importers.folders import Folders
+from handful.data.opening import open_collection
+from handful.data.pack import make_importer
 from handful.data.sources import FILE_CAP, is_image_name, open_source
 from handful.errors import BadInput
 from handful.progress import bar
 
 Photo = str | os.PathLike[str] | Image.Image | np.ndarray
-LIKE_IMAGES = (".heic", ".heif", ".avif", ".raw", ".cr2", ".nef", ".arw", ".dng", ".psd", ".svg")
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,15 @@ class Photos:
         return len(self.names)
 
 
-def read_classes(source: Any, size: int) -> tuple[Photos, np.ndarray, tuple[str, ...]]:
-    """The photos of a folder (or zip) of class folders, or of a dict from class to photos; labels; class names."""
-    if isinstance(source, Mapping):
+def read_classes(
+    source: Any, size: int, layout: str = "auto", options: Mapping[str, Any] | None = None
+) -> tuple[Photos, np.ndarray, tuple[str, ...]]:
+    """Photos with labels and class names: from a folder or zip in any layout that an importer reads, a packed collection,
+    or a dict from class to photos."""
+    if isinstance(source, Collection) or is_collection(source):
+        items = _of_collection(source if isinstance(source, Collection) else open_collection(source))
+        where = str(source)
+    elif isinstance(source, Mapping):
         items = [
             (f"{name}/{_call(photo, i)}", str(name), photo)
             for name, photos in source.items()
@@ -46,7 +53,7 @@ def read_classes(source: Any, size: int) -> tuple[Photos, np.ndarray, tuple[str,
         ]
         where = "the photos given"
     else:
-        items, where = _in_folder(source)
+        items, where = _in_folder(source, layout, options or {})
     photos, kept = _read_all([(n, p) for n, _, p in items], size)
     if not len(photos):
         first = f" ({photos.unreadable[0][0]} {photos.unreadable[0][1]})" if photos.unreadable else ""
@@ -73,9 +80,10 @@ def read_photos(photos: Any, size: int) -> Photos:
     for i, photo in enumerate(photos):
         if isinstance(photo, (str, os.PathLike)) and Path(photo).is_dir():
             inside = open_source(photo)
-            if not inside.images:
+            like = [*inside.images, *(n for n, _ in inside.unread)]
+            if not like:
                 raise BadInput(f"{photo} holds no photos; give photos, or a folder with .jpg or .png files in it")
-            items += [(f"{os.fspath(photo).rstrip('/')}/{n}", _Member(inside, n)) for n in inside.images]
+            items += [(f"{os.fspath(photo).rstrip('/')}/{n}", _Member(inside, n)) for n in like]
         elif isinstance(photo, (str, os.PathLike)):
             if not Path(photo).is_file():
                 raise BadInput(f"{os.fspath(photo)} does not exist; check the path")
@@ -90,17 +98,41 @@ class _Member:
         self.source, self.name = source, name
 
 
-def _in_folder(place: str | os.PathLike[str]) -> tuple[list[tuple[str, str, Any]], str]:
+def is_collection(source: Any) -> bool:
+    """Whether a person means a packed collection: its folder, or a name such as ``world:size=32``."""
+    if not isinstance(source, (str, os.PathLike)):
+        return False
+    place = Path(source)
+    return (
+        (place / "card.json").is_file() or (place / "got.json").is_file() or (":" in str(source) and not place.exists())
+    )
+
+
+def _of_collection(collection: Collection) -> list[tuple[str, str, Any]]:
+    if collection.card.kind != "images":
+        raise BadInput(f"{collection.id} holds {collection.card.kind}, not photos; give a collection of images")
+    columns = [collection.table[c].cast(str).to_list() for c in collection.card.labels]
+    files = collection.table["file"].to_list() if "file" in collection.table.columns else None
+    labels = [" ".join(row) for row in zip(*columns, strict=True)]
+    return [
+        (files[i] if files else f"image {i}", labels[i], collection.read(np.array([i]))[0])
+        for i in range(len(collection))
+    ]
+
+
+def _in_folder(
+    place: str | os.PathLike[str], layout: str, options: Mapping[str, Any]
+) -> tuple[list[tuple[str, str, Any]], str]:
     source = open_source(place)
-    if not source.images and not any(n.lower().endswith(LIKE_IMAGES) for n in source.names):
+    if not source.images and not source.unread:
         raise BadInput(f"{source.path} holds no photos; give a folder with one folder of photos for each class")
     items = []
     if source.images:
-        listing = Folders().read(source)
-        items = [(i.file, i.columns["label"], _Member(source, i.file)) for i in listing.items]
-    # Cameras write formats that Pillow does not read: to be named, not silently passed over.
-    items += [(n, "", _Member(source, n)) for n in source.names if n.lower().endswith(LIKE_IMAGES)]
-    return items, str(source.path)
+        listing = make_importer(layout, source, options).read(source)
+        items = [
+            (i.file, " ".join(i.columns[c] for c in listing.labels), _Member(source, i.file)) for i in listing.items
+        ]
+    return [*items, *((n, "", _Member(source, n)) for n, _ in source.unread)], str(source.path)
 
 
 def _read_all(items: Sequence[tuple[str, Any]], size: int) -> tuple[Photos, list[int]]:
@@ -125,7 +157,7 @@ def _pixels(photo: Any, name: str, size: int) -> tuple[np.ndarray, str]:
     """The square, and a digest of it that equal pictures share whatever format they were saved in without loss."""
     if isinstance(photo, _Member):
         if not is_image_name(photo.name):
-            raise BadImage(name, f"is {Path(name).suffix}, which cannot be read; save it as JPEG or PNG")
+            raise BadImage(name, dict(photo.source.unread)[photo.name])
         try:
             data = photo.source.read(photo.name)
         except BadInput as error:
@@ -175,7 +207,7 @@ def _several(photos: Any, name: str) -> Iterable[Any]:
         return list(photos)
     if isinstance(photos, (str, os.PathLike)) and Path(photos).is_dir():
         inside = open_source(photos)
-        return [_Member(inside, n) for n in inside.images]
+        return [_Member(inside, n) for n in [*inside.images, *(n for n, _ in inside.unread)]]
     if isinstance(photos, (str, os.PathLike, Image.Image)) or (isinstance(photos, np.ndarray) and photos.ndim < 4):
         raise BadInput(f"class {name!r} is one photo; give a list of photos, or a folder")
     return photos

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
-from handful.report.bench import Bench
+from handful.report.comparison import Comparison
 
 UNLABELLED = {"clustering", "unsupervised"}
 
@@ -23,27 +23,27 @@ class Disputed:
     scores: dict[str, float]
 
 
-def answered(bench: Bench) -> dict[str, pl.DataFrame]:
+def answered(comparison: Comparison) -> dict[str, pl.DataFrame]:
     """Answers by method, of those that kept them (of the first training seed); clusters have no names to compare."""
-    if UNLABELLED & set(bench.identity["metrics"]):
+    if UNLABELLED & set(comparison.identity["metrics"]):
         return {}
     keys = ["repeat", "task", "query"]
     found = {
-        label: next((r.answers for r in runs if r.answers is not None), None) for label, runs in bench.runs.items()
+        label: next((r.answers for r in runs if r.answers is not None), None) for label, runs in comparison.runs.items()
     }
     return {label: frame.sort(keys, maintain_order=True) for label, frame in found.items() if frame is not None}
 
 
-def disputed(bench: Bench, most: int = 3) -> tuple[list[Disputed], str]:
+def disputed(comparison: Comparison, most: int = 3) -> tuple[list[Disputed], str]:
     """The tasks with the largest disagreement, and what disagreement means here.
 
     With answers of at least two methods: the share of queries to which two methods gave different answers, averaged over
     pairs of methods. Else: the distance between the best and the worst method's score.
     """
-    if len(bench.labels) < 2 or most < 1:
+    if len(comparison.labels) < 2 or most < 1:
         return [], ""
-    answers = answered(bench)
-    tasks = bench.tasks.select("repeat", "task")
+    answers = answered(comparison)
+    tasks = comparison.tasks.select("repeat", "task")
     if len(answers) > 1:
         meaning = "share of queries answered differently, averaged over pairs of methods"
         frames = list(answers.values())
@@ -64,13 +64,15 @@ def disputed(bench: Bench, most: int = 3) -> tuple[list[Disputed], str]:
         )["value"].to_numpy()
     else:
         meaning = "distance between the best and the worst method's score"
-        value = np.nanmax(bench.scores, 1) - np.nanmin(bench.scores, 1) if len(bench.scores) else np.zeros(0)
+        value = (
+            np.nanmax(comparison.scores, 1) - np.nanmin(comparison.scores, 1) if len(comparison.scores) else np.zeros(0)
+        )
     order = np.argsort(-np.nan_to_num(value, nan=-1.0), kind="stable")[:most]
     found = []
     for at in order:
         if value[at] > 0:
             repeat, task = tasks.row(int(at))
-            scores = {label: float(s) for label, s in zip(bench.labels, bench.scores[at], strict=True)}
+            scores = {label: float(s) for label, s in zip(comparison.labels, comparison.scores[at], strict=True)}
             found.append(Disputed(repeat, task, float(value[at]), scores))
     return found, meaning
 

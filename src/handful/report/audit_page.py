@@ -10,13 +10,14 @@ from importlib import resources
 from math import isfinite
 from typing import Any
 
+from handful.metrics.base import SHOWN
 from handful.report.page import Figure, Section, page
 
 LIGHTS = {"red": "warning", "amber": "note", "green": "fine", "grey": "not judged"}
 
 
 @dataclass(frozen=True)
-class Card:
+class FindingCard:
     """A finding as the page shows it; ``intervals`` are (low, high, what it covers)."""
 
     question: str
@@ -37,7 +38,7 @@ class Card:
             f"<tr><th scope='row'>{escape(over)}</th><td>{number(low)} to {number(high)}</td></tr>"
             for low, high, over in self.intervals
         )
-        facts = f"<p class='number'>{number(self.value)}</p><table class='covers' aria-label='95% intervals'>{covers}</table>"
+        facts = f"<p class='number'>{number(self.value)}</p><table class='covers' aria-label='{SHOWN} intervals'>{covers}</table>"
         more = json.dumps(self.details, indent=1, ensure_ascii=False)
         return (
             f'<article class="finding {self.light}" id="{self.anchor}"><p class="light">{LIGHTS[self.light]}</p>'
@@ -58,7 +59,7 @@ def audit_page(
     title: str,
     verdict: str,
     notes: Sequence[str],
-    topics: Mapping[str, Sequence[Card]],
+    topics: Mapping[str, Sequence[FindingCard]],
     left_out: Mapping[str, str],
     foot: str,
 ) -> str:
@@ -75,7 +76,7 @@ def audit_page(
         sections.append(Section("What was not run", raw=f'<ul class="plain">{rows}</ul>'))
     words = [
         *notes,
-        "Intervals are 95%. One for new tasks from the same classes says what other tasks of these classes would give; one for "
+        f"Intervals are {SHOWN}. One for new tasks from the same classes says what other tasks of these classes would give; one for "
         "new classes also draws classes and images again, and is the one that a claim about the world needs.",
     ]
     sections.append(Section("How it was measured", list(words)))

@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from handful.report.bench import Ranks
+from handful.report.comparison import Ranks
 from handful.report.figures import COLOURS, STYLE, as_svg, shortened
 
 SIDE, STEP, WIDTH = 1.85, 0.24, 5.6

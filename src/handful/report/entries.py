@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from handful.errors import BadInput
+from handful.files import WRONG, read_json
 from handful.runs import Run
 from handful.runs.filled import RecipeResult
 
@@ -16,7 +16,7 @@ Reported = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
-class Entry:
+class RunEntry:
     """One run under the name of its method; entries of one label on the same tasks are training seeds of one method."""
 
     label: str
@@ -27,14 +27,14 @@ class Entry:
     named: bool = False
 
 
-Source = Run | Entry | RecipeResult | str | Path
+Source = Run | RunEntry | RecipeResult | str | Path
 
 
 @dataclass
 class Gathered:
     """All entries, the recipes they came from, and what was left out and why."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[RunEntry] = field(default_factory=list)
     recipes: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
@@ -42,7 +42,7 @@ class Gathered:
 def gather(sources: Iterable[Source] | Mapping[str, Source] | Source) -> Gathered:
     """Entries of everything given; a mapping's keys are the labels."""
     found = Gathered()
-    if isinstance(sources, (Run, Entry, RecipeResult, str, Path)):
+    if isinstance(sources, (Run, RunEntry, RecipeResult, str, Path)):
         sources = [sources]
     pairs = sources.items() if isinstance(sources, Mapping) else [(None, s) for s in sources]
     for label, source in pairs:
@@ -56,9 +56,9 @@ def gather(sources: Iterable[Source] | Mapping[str, Source] | Source) -> Gathere
 
 def _add(found: Gathered, label: str | None, source: Source) -> None:
     if isinstance(source, Run):
-        found.entries.append(Entry(label or source.method, source, named=label is not None))
+        found.entries.append(RunEntry(label or source.method, source, named=label is not None))
         return
-    if isinstance(source, Entry):
+    if isinstance(source, RunEntry):
         found.entries.append(source)
         return
     if isinstance(source, RecipeResult):
@@ -94,7 +94,7 @@ def _add_result(found: Gathered, result: RecipeResult) -> None:
     for (method, test, _seed), run in result.runs.items():
         value = reported[method].get(test)
         pair: Reported = value if isinstance(value, tuple) else (value, None)
-        found.entries.append(Entry(method, run, test, metrics[test], pair, named=True))
+        found.entries.append(RunEntry(method, run, test, metrics[test], pair, named=True))
     facts = {k: getattr(recipe, k) for k in ("title", "paper", "table", "note", "reported_on")}
     found.recipes.append({**facts, "collection": result.collection.id})
 
@@ -102,20 +102,20 @@ def _add_result(found: Gathered, result: RecipeResult) -> None:
 def _add_recipe(found: Gathered, path: Path) -> None:
     file = path / "recipe.json"
     try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
+        facts = read_json(file)
         cells = facts.pop("cells")
         for cell in cells:
             run = Run.open(path / cell["run"])
             value, half = cell["reported"]
-            found.entries.append(Entry(cell["method"], run, cell["test"], cell["metric"], (value, half), named=True))
+            found.entries.append(RunEntry(cell["method"], run, cell["test"], cell["metric"], (value, half), named=True))
         found.recipes.append(
             {k: str(facts[k]) for k in ("title", "paper", "table", "note", "reported_on", "collection")}
         )
-    except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
+    except (OSError, *WRONG) as error:
         raise BadInput(f"{file} is damaged ({error}); run the recipe again with the same --out") from error
 
 
-def _once(entries: list[Entry]) -> list[Entry]:
+def _once(entries: list[RunEntry]) -> list[RunEntry]:
     """The same run given twice counts once."""
     seen: set[Any] = set()
     out = []
@@ -128,7 +128,7 @@ def _once(entries: list[Entry]) -> list[Entry]:
     return out
 
 
-def _told_apart(entries: list[Entry]) -> list[Entry]:
+def _told_apart(entries: list[RunEntry]) -> list[RunEntry]:
     """Runs that share a method's name and tasks, and were not named by a person, get what differs added to the name."""
     out = list(entries)
     groups: dict[tuple[str, str], list[int]] = {}

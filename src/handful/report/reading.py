@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from handful.report.bench import Bench
+from handful.report.comparison import Comparison
 from handful.report.page import Section, Table
 from handful.runs import Run
 from handful.runs.run import DAGGER, TRANSDUCTIVE
@@ -20,7 +20,7 @@ WORDS = [
 ]
 
 
-def reading(benches: list[Bench]) -> Section:
+def reading(comparisons: list[Comparison]) -> Section:
     """How to read the page, and what was run."""
     rows = [
         {
@@ -33,8 +33,8 @@ def reading(benches: list[Bench]) -> Section:
             "seconds": seconds_of(run),
             "version": run.identity.get("version", ""),
         }
-        for bench in benches
-        for label, runs in bench.runs.items()
+        for comparison in comparisons
+        for label, runs in comparison.runs.items()
         for run in runs
     ]
     return Section("What was run, and how to read it", WORDS, [Table(pl.DataFrame(rows), "Every run of this page")])

@@ -15,9 +15,9 @@ from handful.data.collection import Collection
 from handful.errors import BadInput, Mismatch, nearest
 from handful.metrics.many import TESTS
 from handful.report.answers import disputed
-from handful.report.bench import Bench, Ranks, rank
-from handful.report.entries import Entry, Source, gather
-from handful.report.layout import across, bench_section, ranks_figure, verdict
+from handful.report.comparison import Comparison, Ranks, rank
+from handful.report.entries import RunEntry, Source, gather
+from handful.report.layout import across, comparison_section, ranks_figure, verdict
 from handful.report.page import Section, page, unique, write_page
 from handful.report.reading import reading
 from handful.report.sheets import (
@@ -92,7 +92,7 @@ class Report:
             raise BadInput(f"the level alpha must lie between 0 and 1, not {alpha:g}")
         self.gathered = gather(runs)
         self.alpha, self.groups, self.over, self.collection, self.pictures = alpha, groups, over, collection, pictures
-        sets: dict[str, list[Entry]] = {}
+        sets: dict[str, list[RunEntry]] = {}
         for entry in self.gathered.entries:
             sets.setdefault(entry.run.identity["tasks_id"], []).append(entry)
         if same_tasks and len(sets) > 1:
@@ -101,54 +101,57 @@ class Report:
             raise Mismatch(
                 f"the runs cannot be paired: they are on different {why}; evaluate all with the same collection, rule and seed"
             )
-        self.benches = [Bench(entries, metric, test, alpha) for entries in sets.values()]
-        for bench, name in zip(self.benches, self._titles(), strict=True):
-            bench.title = name
+        self.comparisons = [Comparison(entries, metric, test, alpha) for entries in sets.values()]
+        for comparison, name in zip(self.comparisons, self._titles(), strict=True):
+            comparison.title = name
         self.title = title or (self.gathered.recipes[0]["title"] if self.gathered.recipes else "Methods compared")
 
     def _titles(self) -> list[str]:
-        names = [bench.title for bench in self.benches]
+        names = [comparison.title for comparison in self.comparisons]
         return unique(
             [
                 f"{name}, seed {b.identity['seed']}, {len(b.scores)} tasks" if names.count(name) > 1 else name
-                for name, b in zip(names, self.benches, strict=True)
+                for name, b in zip(names, self.comparisons, strict=True)
             ]
         )
 
     @cached_property
     def ranks(self) -> list[Ranks | None]:
         """Ranks of the methods in each set of tasks."""
-        return [bench.ranks(self.over, self.groups) for bench in self.benches]
+        return [comparison.ranks(self.over, self.groups) for comparison in self.comparisons]
 
     @cached_property
     def overall(self) -> Ranks | None:
         """Ranks over the data sets of all collections, of the methods that all of them have."""
-        kinds = {(b.column, b.lower) for b in self.benches}
-        labels = [x for x in self.benches[0].labels if all(x in b.labels for b in self.benches)]
-        if len({b.identity["collection"] for b in self.benches}) < 2 or len(kinds) > 1 or len(labels) < 3:
+        kinds = {(b.column, b.lower) for b in self.comparisons}
+        labels = [x for x in self.comparisons[0].labels if all(x in b.labels for b in self.comparisons)]
+        if len({b.identity["collection"] for b in self.comparisons}) < 2 or len(kinds) > 1 or len(labels) < 3:
             return None
         blocks: dict[tuple[str, str], list[np.ndarray]] = {}
-        for bench in self.benches:
-            chosen = [bench.labels.index(x) for x in labels]
-            names, means = bench.by_dataset
+        for comparison in self.comparisons:
+            chosen = [comparison.labels.index(x) for x in labels]
+            names, means = comparison.by_dataset
             if not names:
-                names, means = [""], np.nanmean(bench.scores, 0, keepdims=True)
+                names, means = [""], np.nanmean(comparison.scores, 0, keepdims=True)
             for name, row in zip(names, means, strict=True):
-                blocks.setdefault((bench.identity["collection"], name), []).append(row[chosen])
+                blocks.setdefault((comparison.identity["collection"], name), []).append(row[chosen])
         if len(blocks) < FEWEST_SETS:
             return None
         scores = np.stack([np.mean(rows, 0) for rows in blocks.values()])
-        return rank(scores, labels, "data sets", self.groups, self.alpha, self.benches[0].lower)
+        return rank(scores, labels, "data sets", self.groups, self.alpha, self.comparisons[0].lower)
 
     @cached_property
     def sheets(self) -> list[dict[str, Sheet]]:
         """The tables of each set of tasks, by kind."""
-        names = unique([slug(bench.title) for bench in self.benches])
+        names = unique([slug(comparison.title) for comparison in self.comparisons])
         out = []
-        for bench, name in zip(self.benches, names, strict=True):
-            found: dict[str, Sheet | None] = {"scores": scores_sheet(bench, name), "pairs": pairs_sheet(bench, name)}
-            found.update({key: cut_sheet(bench, name, key) for key in ("dataset", "ways", "shots")})
-            found["context"] = contexts_sheet(bench, name)
+        for comparison, name in zip(self.comparisons, names, strict=True):
+            found: dict[str, Sheet | None] = {
+                "scores": scores_sheet(comparison, name),
+                "pairs": pairs_sheet(comparison, name),
+            }
+            found.update({key: cut_sheet(comparison, name, key) for key in ("dataset", "ways", "shots")})
+            found["context"] = contexts_sheet(comparison, name)
             out.append({kind: sheet for kind, sheet in found.items() if sheet is not None})
         return out
 
@@ -167,7 +170,7 @@ class Report:
     @cached_property
     def overview(self) -> Sheet | None:
         """Methods against sets of tasks."""
-        return overview_sheet(self.benches)
+        return overview_sheet(self.comparisons)
 
     @property
     def tables(self) -> dict[str, Sheet]:
@@ -183,25 +186,26 @@ class Report:
     @property
     def frame(self) -> pl.DataFrame:
         """One row a method and set of tasks."""
-        rows = [{"tasks": b.title, **row} for b in self.benches for row in method_facts(b)]
+        rows = [{"tasks": b.title, **row} for b in self.comparisons for row in method_facts(b)]
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def as_dict(self) -> dict[str, Any]:
         """The same facts as the tables, plain."""
         sets = []
-        for bench, ranks in zip(self.benches, self.ranks, strict=True):
-            found, meaning = disputed(bench, self.pictures)
+        for comparison, ranks in zip(self.comparisons, self.ranks, strict=True):
+            found, meaning = disputed(comparison, self.pictures)
             identity = {
-                k: bench.identity.get(k) for k in ("collection", "part", "rule", "seed", "repeats", "n", "tasks_id")
+                k: comparison.identity.get(k)
+                for k in ("collection", "part", "rule", "seed", "repeats", "n", "tasks_id")
             }
             sets.append(
                 {
-                    "title": bench.title,
+                    "title": comparison.title,
                     **identity,
-                    "metric": bench.column,
-                    "test": bench.test,
-                    "methods": method_facts(bench),
-                    "pairs": pair_facts(bench),
+                    "metric": comparison.column,
+                    "test": comparison.test,
+                    "methods": method_facts(comparison),
+                    "pairs": pair_facts(comparison),
                     "ranks": None if ranks is None else ranks.as_dict(),
                     "disagreement": {"means": meaning, "tasks": [vars(d) for d in found]},
                 }
@@ -219,26 +223,26 @@ class Report:
 
     def html(self) -> str:
         """The page."""
-        alone = len(self.benches) == 1 and self.reported is None
+        alone = len(self.comparisons) == 1 and self.reported is None
         sections = [] if alone else [self._short()]
-        for bench, by, ranks in zip(self.benches, self.sheets, self.ranks, strict=True):
-            sections.append(bench_section(bench, by, ranks, self.collection, self.pictures))
-        sections.append(reading(self.benches))
-        methods = len({label for b in self.benches for label in b.labels})
-        lead = verdict(self.benches[0]) if alone else ""
+        for comparison, by, ranks in zip(self.comparisons, self.sheets, self.ranks, strict=True):
+            sections.append(comparison_section(comparison, by, ranks, self.collection, self.pictures))
+        sections.append(reading(self.comparisons))
+        methods = len({label for b in self.comparisons for label in b.labels})
+        lead = verdict(self.comparisons[0]) if alone else ""
         lead = (
             lead
-            or f"{methods} method{'s' * (methods != 1)} on {len(self.benches)} set{'s' * (len(self.benches) != 1)} of tasks."
+            or f"{methods} method{'s' * (methods != 1)} on {len(self.comparisons)} set{'s' * (len(self.comparisons) != 1)} of tasks."
         )
         return page(self.title, lead, sections, f"handful {__version__}")
 
     def _short(self) -> Section:
-        section = Section("In short", [f"{b.title}: {verdict(b)}" for b in self.benches])
+        section = Section("In short", [f"{b.title}: {verdict(b)}" for b in self.comparisons])
         if self.reported is not None:
             section.tables.append(self.reported.table())
         if self.overview is not None:
             section.tables.append(self.overview.table())
-        section.figures = across(self.benches)
+        section.figures = across(self.comparisons)
         if self.overall is not None:
             section.figures.append(ranks_figure(self.overall, self.alpha))
         section.sentences += dict.fromkeys(r["note"] for r in self.gathered.recipes if r["note"])
@@ -255,8 +259,8 @@ class Report:
 
     def __str__(self) -> str:
         lines = [self.title]
-        for bench, by in zip(self.benches, self.sheets, strict=True):
-            lines += ["", f"{bench.title}: {verdict(bench)}", markdown(by["scores"].shown)]
+        for comparison, by in zip(self.comparisons, self.sheets, strict=True):
+            lines += ["", f"{comparison.title}: {verdict(comparison)}", markdown(by["scores"].shown)]
         return "\n".join(lines)
 
     __repr__ = __str__

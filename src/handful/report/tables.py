@@ -9,6 +9,7 @@ import polars as pl
 
 from handful.errors import BadInput, nearest
 from handful.files import write_atomically
+from handful.metrics.base import SHOWN
 from handful.report.page import Table
 from handful.runs.filled import RecipeResult
 
@@ -94,7 +95,7 @@ def recipe_text(result: RecipeResult) -> str:
     head = f"{recipe.title}" + (f" ({recipe.paper}, {recipe.table})" if recipe.paper else "")
     counts = sorted({len(run.frame) for run in result.runs.values()})
     many = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}" if counts else "no"
-    lines = [head, f"measured on {result.collection.id}, {many} tasks a cell: mean ± 95% half interval; [reported]"]
+    lines = [head, f"measured on {result.collection.id}, {many} tasks a cell: mean ± {SHOWN} half interval; [reported]"]
     if frame["reported"].is_not_null().any():
         where = recipe.reported_on or "the paper's own collection"
         lines.append(

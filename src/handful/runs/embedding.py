@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from handful.cache import trim
 from handful.clock import add, measuring, timed
 from handful.methods.embedded import EmbeddedLearner
-from handful.nets.cache import ROWS, FeatureCache
+from handful.nets.feature_cache import ROWS, FeatureCache
 from handful.nets.features import block_of, embed_rows, release
-from handful.nets.shelf import trim
 from handful.progress import bar
 from handful.runs.engine import Engine, Inline, make_engine
 
 if TYPE_CHECKING:
-    from handful.runs.scoring import Job
+    from handful.runs.scoring import ScoringJob
 
 IN_MEMORY = 128 << 20
 
 
-class Features:
+class EmbeddedRows:
     """Embedded images of a run: sorted image numbers, and one row of an array (in memory, or mapped from a file) for each."""
 
     def __init__(self, rows: np.ndarray, path: Path | None = None):
@@ -53,7 +53,7 @@ class Features:
         return {"rows": self.rows, "path": self.path, "array": None if self.path else self.array}
 
 
-def needed_rows(job: Job, todo: list[int]) -> np.ndarray:
+def needed_rows(job: ScoringJob, todo: list[int]) -> np.ndarray:
     """The images that some chunks' tasks name, in order; memory is bounded by the index, however many tasks there are."""
     needed = np.zeros(len(job.rule.part.collection), dtype=bool)
     for chunk in todo:
@@ -64,15 +64,15 @@ def needed_rows(job: Job, todo: list[int]) -> np.ndarray:
 
 
 def embed_needed(
-    job: Job, todo: list[int], by: int | Engine, scratch: Path | None, cache: bool = False
-) -> Features | None:
+    job: ScoringJob, todo: list[int], by: int | Engine, scratch: Path | None, cache: bool = False
+) -> EmbeddedRows | None:
     """Features of every image that the missing chunks need; ``by`` is an engine, or a number of processes."""
     where = make_engine(workers=by) if isinstance(by, int) else by
     rows = needed_rows(job, todo)
     if not len(rows):
         return None
     learner: EmbeddedLearner = job.learner  # type: ignore[assignment]
-    features, on_disk = Features(rows), not where.here
+    features, on_disk = EmbeddedRows(rows), not where.here
     kept = None
     missing = np.ones(len(rows), dtype=bool)
     if cache:
@@ -131,7 +131,7 @@ class _Fresh:
             trim(keep=self.cache.path)
 
 
-def embed_block(job: Job, item: tuple[int, np.ndarray]) -> tuple[int, np.ndarray, dict[str, float]]:
+def embed_block(job: ScoringJob, item: tuple[int, np.ndarray]) -> tuple[int, np.ndarray, dict[str, float]]:
     learner: EmbeddedLearner = job.learner  # type: ignore[assignment]
     with measuring() as clock, learner.compute.here():
         found = embed_rows(learner.backbone, job.rule.part.collection, item[1], learner.compute, learner.method.maps)

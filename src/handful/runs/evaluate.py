@@ -25,7 +25,7 @@ from handful.runs.learners import Asked, Spec, answering
 from handful.runs.run import Run
 from handful.runs.scoring import (
     CHUNK,
-    Job,
+    ScoringJob,
     embedded_scores,
     explode_answers,
     has_contexts,
@@ -35,7 +35,7 @@ from handful.runs.scoring import (
 )
 from handful.runs.store import RunFolder, digest, stack
 
-__all__ = ["Job", "embed_needed", "embedded_scores", "evaluate", "one_by_one"]
+__all__ = ["ScoringJob", "embed_needed", "embedded_scores", "evaluate", "one_by_one"]
 
 
 def evaluate(
@@ -88,7 +88,7 @@ def evaluate(
         registry.get("metrics", name)
     if metrics is None and has_contexts(rule) and "contexts" not in names:
         names += ("contexts",)
-    job = Job(learner, rule, names, tuple(range(seed, seed + repeats)), n, answers)
+    job = ScoringJob(learner, rule, names, tuple(range(seed, seed + repeats)), n, answers)
     identity = identify(job, seed)
     folder = RunFolder(Path(out), identity) if out is not None else None
     if folder and (finished := folder.finished()) is not None:
@@ -107,7 +107,7 @@ def evaluate(
     return run
 
 
-def work(job: Job, folder: RunFolder | None, where: Engine, cache: bool) -> tuple[pl.DataFrame, dict[str, Any]]:
+def work(job: ScoringJob, folder: RunFolder | None, where: Engine, cache: bool) -> tuple[pl.DataFrame, dict[str, Any]]:
     """All chunks that are missing, and what they cost."""
     learner, total = job.learner, job.n * len(job.seeds)
     parts = folder.done() if folder else {}
@@ -144,7 +144,7 @@ def work(job: Job, folder: RunFolder | None, where: Engine, cache: bool) -> tupl
     return stack(parts[c] for c in sorted(parts)), facts
 
 
-def identify(job: Job, seed: int) -> dict[str, Any]:
+def identify(job: ScoringJob, seed: int) -> dict[str, Any]:
     """What makes two runs the same run."""
     learner, rule = job.learner, job.rule
     weights = hashlib.sha256()

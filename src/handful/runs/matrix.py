@@ -36,7 +36,7 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Row:
+class MatrixRow:
     """One training: a method under a training seed."""
 
     method: int
@@ -48,7 +48,7 @@ class Row:
 class Cell:
     """One evaluation: a row under a test; ``labels`` are the columns that it fills."""
 
-    row: Row
+    row: MatrixRow
     test: int
     labels: tuple[str, ...]
 
@@ -74,14 +74,14 @@ class Matrix:
     def gpus(self) -> int:
         return int(torch.device(self.compute.device).type == "cuda")
 
-    def row(self, method: int, seed: int) -> Row:
+    def row(self, method: int, seed: int) -> MatrixRow:
         train = self.recipe.train and self.recipe.train.model_dump()
-        return Row(method, seed, digest([self.source.id, self.recipe.method[method].model_dump(), train, seed]))
+        return MatrixRow(method, seed, digest([self.source.id, self.recipe.method[method].model_dump(), train, seed]))
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[MatrixRow]:
         return [self.row(m, seed) for m in range(len(self.recipe.method)) for seed in self.recipe.seeds]
 
-    def cells(self, row: Row) -> list[Cell]:
+    def cells(self, row: MatrixRow) -> list[Cell]:
         """The evaluations of a row; tests that differ by label and metric alone are one."""
         alike: dict[str, tuple[int, list[str]]] = {}
         wanted = self.recipe.method[row.method].tests
@@ -96,14 +96,14 @@ class Matrix:
         name = digest([test.model_dump(), *(["answers"] if self.answers else [])])
         return out / "runs" / cell.row.key / name
 
-    def spec(self, row: Row) -> MethodSpec:
+    def spec(self, row: MatrixRow) -> MethodSpec:
         return self.recipe.method[row.method]
 
     def test(self, cell: Cell) -> TestSpec:
         return self.recipe.test[cell.test]
 
 
-def train_row(matrix: Matrix, row: Row) -> tuple[Row, dict[str, bytes], dict[str, float]]:
+def train_row(matrix: Matrix, row: MatrixRow) -> tuple[MatrixRow, dict[str, bytes], dict[str, float]]:
     """Train one row; its model stays in ``matrix.out`` if that is seen here, else its files go back to the sender."""
     from handful.runs.recipe import row_learner
 
@@ -183,7 +183,7 @@ def fill(matrix: Matrix, engine: Engine, out: Path | None, say: Callable[[str], 
                 yield cell, run
 
 
-def trains(matrix: Matrix, row: Row) -> bool:
+def trains(matrix: Matrix, row: MatrixRow) -> bool:
     from handful.runs.recipe import configured
 
     spec = matrix.spec(row)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from importlib import resources
 from pathlib import Path
@@ -15,6 +14,7 @@ from handful import registry
 from handful.data.collection import Collection
 from handful.data.opening import open_collection
 from handful.errors import BadInput, nearest
+from handful.files import parse_toml, read_text
 from handful.methods.contract import Learner, Method, load
 from handful.methods.schedule import Schedule
 from handful.nets.compute import Compute
@@ -119,16 +119,18 @@ def read_facts(name: str) -> dict[str, Any]:
     else:
         raise BadInput(f"{name} is neither a file nor a packaged recipe; {nearest(name, packaged())}")
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except ValueError as error:
         raise BadInput(f"{name} is not valid TOML: {error}") from error
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    except ValueError as error:
+        raise BadInput(f"{path} is not a recipe: {error}") from error
 
 
 def _explain(name: str, error: ValidationError) -> str:

@@ -13,9 +13,12 @@ import polars as pl
 from handful import registry
 from handful.errors import BadInput, Mismatch, nearest
 from handful.files import fresh_folder
-from handful.metrics import Comparison, Estimate, Metric, mean_interval, paired
+from handful.metrics import Estimate, Metric, PairedTest, mean_interval, paired
+from handful.metrics.base import SHOWN
 from handful.metrics.context import PREFIX, by_context
+from handful.runs.store import COUNTS, read_facts, read_part
 
+ANSWERS = (*COUNTS, "query")
 DAGGER = "†"
 TRANSDUCTIVE = "looks at all queries of a task together (transductive)"
 
@@ -100,7 +103,7 @@ class Run:
         """Accuracy in each context of the queries, worst first; nothing for a collection without contexts."""
         return by_context(self.frame) if any(c.startswith(PREFIX) for c in self.frame.columns) else None
 
-    def compare(self, other: Run, column: str | None = None) -> Comparison:
+    def compare(self, other: Run, column: str | None = None) -> PairedTest:
         """Paired difference to another run on the same tasks."""
         if self.identity["tasks_id"] != other.identity["tasks_id"]:
             raise Mismatch(
@@ -121,15 +124,16 @@ class Run:
             raise BadInput(
                 f"{path} is not a run's folder: it has no run.json; make one with: handful eval ... --out {path}"
             )
-        try:
-            facts = json.loads((path / "run.json").read_text(encoding="utf-8"))
-            identity = facts.pop("identity")
-        except (ValueError, KeyError, UnicodeDecodeError) as error:
-            raise BadInput(f"{path / 'run.json'} is damaged ({error}); run it again in another folder") from error
+        facts = read_facts(path)
+        identity = facts.pop("identity")
         if not (path / "tasks.parquet").is_file():
             raise BadInput(f"the run in {path} is not finished; start the same command again to go on")
-        answers = pl.read_parquet(path / "answers.parquet") if (path / "answers.parquet").is_file() else None
-        return cls(pl.read_parquet(path / "tasks.parquet"), identity, facts, answers, path)
+        answers = read_part(path / "answers.parquet", ANSWERS) if (path / "answers.parquet").is_file() else None
+        run = cls(read_part(path / "tasks.parquet", COUNTS), identity, facts, answers, path)
+        columns = [run.main, *(c for m in run.metrics for c in m.columns if c in run.frame.columns)]
+        if odd := [c for c in columns if c not in run.frame.columns or not run.frame[c].dtype.is_numeric()]:
+            raise BadInput(f"{path / 'tasks.parquet'} has no column of numbers {odd[0]!r}; run it again")
+        return run
 
     def save(self, path: str | Path) -> Path:
         """Write the run as a folder; one that holds a run already is replaced."""
@@ -150,13 +154,15 @@ class Run:
             scale = self.scale(row["metric"])
             half = scale * (row["high"] - row["low"]) / 2
             spread = (
-                f"± {half:.2f}  (95%, over {row['over']}, n={row['n']})" if row["n"] > 1 else "(one task, no interval)"
+                f"± {half:.2f}  ({SHOWN}, over {row['over']}, n={row['n']})"
+                if row["n"] > 1
+                else "(one task, no interval)"
             )
             lines.append(f"  {row['metric']:<13} {scale * row['value']:6.2f} {spread}")
         if self.frame["repeat"].n_unique() > 1:
             seeds = self.over_seeds()
             lines.append(
-                f"  {self.main:<13} {seeds.scale * seeds.value:6.2f} ± {seeds.scale * seeds.half:.2f}  (95%, over {seeds.n} drawing seeds)"
+                f"  {self.main:<13} {seeds.scale * seeds.value:6.2f} ± {seeds.scale * seeds.half:.2f}  ({SHOWN}, over {seeds.n} drawing seeds)"
             )
         for key in ("dataset", "ways", "shots"):
             if key in self.frame.columns and 1 < self.frame[key].n_unique() <= 20:

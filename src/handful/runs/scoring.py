@@ -19,7 +19,7 @@ from handful.methods.contract import Learner
 from handful.methods.embedded import EmbeddedLearner
 from handful.metrics import Metric
 from handful.nets.features import release
-from handful.runs.embedding import Features
+from handful.runs.embedding import EmbeddedRows
 from handful.tasks.episode import Episode, Query
 from handful.tasks.rule import Rule
 
@@ -27,7 +27,7 @@ CHUNK = 64
 
 
 @dataclass
-class Job:
+class ScoringJob:
     """All a worker needs to score any chunk; the same object for every chunk of a run."""
 
     learner: Learner
@@ -36,7 +36,7 @@ class Job:
     seeds: tuple[int, ...]
     n: int
     answers: bool
-    features: Features | None = None
+    features: EmbeddedRows | None = None
 
     @property
     def threads(self) -> int:
@@ -76,7 +76,7 @@ def peak_memory_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1024)
 
 
-def score_chunk(job: Job, chunk: int) -> Scored:
+def score_chunk(job: ScoringJob, chunk: int) -> Scored:
     """Rows of one chunk of tasks."""
     with measuring() as clock, job.learner.compute.here():
         repeat, episodes = job.episodes(chunk)
@@ -91,7 +91,7 @@ def score_chunk(job: Job, chunk: int) -> Scored:
 
 
 def rows_of(
-    job: Job, repeat: int, episodes: list[Episode], answers: list[tuple[np.ndarray, np.ndarray | None]]
+    job: ScoringJob, repeat: int, episodes: list[Episode], answers: list[tuple[np.ndarray, np.ndarray | None]]
 ) -> pl.DataFrame:
     metrics: list[Metric] = [registry.make("metrics", name) for name in job.metrics]
     rows = []
@@ -122,7 +122,7 @@ def with_contexts(rule: Rule, episode: Episode) -> Episode:
     return dataclasses.replace(episode, side={**episode.side, "query_contexts": contexts})
 
 
-def embedded_scores(job: Job, episodes: list[Episode]) -> list[tuple[np.ndarray, np.ndarray | None]]:
+def embedded_scores(job: ScoringJob, episodes: list[Episode]) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """Scores of a chunk as one padded tensor expression (or a few, if the method's head is large)."""
     learner: EmbeddedLearner = job.learner  # type: ignore[assignment]
     assert job.features is not None
@@ -155,7 +155,7 @@ def embedded_scores(job: Job, episodes: list[Episode]) -> list[tuple[np.ndarray,
     return out
 
 
-def one_by_one(job: Job, episode: Episode) -> tuple[np.ndarray, np.ndarray | None]:
+def one_by_one(job: ScoringJob, episode: Episode) -> tuple[np.ndarray, np.ndarray | None]:
     """Any learner of the contract, one task at a time."""
     with timed("read"):
         support = job.rule.support(episode)

@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from handful.data.cache import cache_folder
+from handful.cache import cache_folder, trim
 from handful.data.collection import Card, Collection
 from handful.data.store import ARRAYS, content_hash, open_packed
 from handful.errors import HandfulError
 from handful.files import file_digest, fresh_folder
-from handful.nets.shelf import trim
-from handful.runs.embedding import Features
+from handful.runs.embedding import EmbeddedRows
 from handful.runs.matrix import Folder
 
 BLOCK = 8 << 20
@@ -184,7 +183,7 @@ def pack_context(context: Any, share: bool, pickler: Any = pickle.Pickler) -> tu
         def reducer_override(self, obj: Any) -> Any:
             if type(obj) is Collection and obj.path is not None:
                 return arrive_collection, (send(obj.path),)
-            if isinstance(obj, Features) and obj.path is not None:
+            if isinstance(obj, EmbeddedRows) and obj.path is not None:
                 return _arrive_features, (obj.rows, obj.path.name, send(obj.path))
             if isinstance(obj, Folder):
                 return _arrive_folder, (send(obj.path),)
@@ -199,5 +198,5 @@ def _arrive_folder(parcel: Parcel) -> Folder:
     return Folder(arrive(parcel))
 
 
-def _arrive_features(rows: Any, name: str, parcel: Parcel) -> Features:
-    return Features(rows, arrive(parcel) / name)
+def _arrive_features(rows: Any, name: str, parcel: Parcel) -> EmbeddedRows:
+    return EmbeddedRows(rows, arrive(parcel) / name)

@@ -4,14 +4,46 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from handful.errors import BadInput
-from handful.files import write_atomically
+from handful.files import WRONG, read_json, write_atomically
+from handful.frames import read_frame
+
+COUNTS = ("repeat", "task")
+_IDENTITY = {"collection": str, "part": str, "method": str, "tasks_id": str, "rule": dict, "metrics": list}
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """What a run's run.json says, its identity complete."""
+    file = path / "run.json"
+    try:
+        facts = read_json(file)
+        for key, kind in _IDENTITY.items():
+            if not isinstance(facts["identity"][key], kind):
+                raise ValueError(f"its {key} is {str(facts['identity'][key])[:40]!r}")
+        if not isinstance(facts["identity"]["rule"]["rule"], str) or not facts["identity"]["metrics"]:
+            raise ValueError("its rule or its metrics have no name")
+        if facts["identity"]["seed"] is None or not all(isinstance(m, str) for m in facts["identity"]["metrics"]):
+            raise ValueError("it has no seed, or metrics without a name")
+        return facts
+    except (OSError, *WRONG) as error:
+        raise BadInput(f"{file} is damaged ({error}); remove the folder, or run it again in another") from error
+
+
+def read_part(path: Path, counts: Sequence[str]) -> pl.DataFrame:
+    """One table of a run's folder, with columns of whole numbers ``counts``."""
+    try:
+        frame = read_frame(path)
+        if odd := [c for c in counts if c not in frame.columns or not frame[c].dtype.is_integer()]:
+            raise ValueError(f"it has no column of whole numbers {odd[0]!r}")
+        return frame
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} is damaged ({error}); remove it and start the same command again") from error
 
 
 class RunFolder:
@@ -22,10 +54,7 @@ class RunFolder:
         if path.exists() and not path.is_dir():
             raise BadInput(f"{path} is a file; name a folder for the results")
         if (path / "run.json").is_file():
-            try:
-                known = json.loads((path / "run.json").read_text(encoding="utf-8"))["identity"]
-            except (ValueError, KeyError, UnicodeDecodeError) as error:
-                raise BadInput(f"{path / 'run.json'} is damaged; remove the folder or name another") from error
+            known = read_facts(path)["identity"]
             if known != json.loads(json.dumps(identity)):
                 differ = [k for k in identity if known.get(k) != json.loads(json.dumps(identity[k]))]
                 raise BadInput(
@@ -45,12 +74,14 @@ class RunFolder:
         """Chunks that are whole already."""
         parts = {}
         for path in sorted((self.path / "parts").glob("*.parquet")):
-            parts[int(path.stem)] = pl.read_parquet(path)
+            if not path.stem.isdecimal():
+                raise BadInput(f"{path} is not a part of a run; remove it")
+            parts[int(path.stem)] = read_part(path, COUNTS)
         return parts
 
     def finished(self) -> pl.DataFrame | None:
         path = self.path / "tasks.parquet"
-        return pl.read_parquet(path) if path.is_file() else None
+        return read_part(path, COUNTS) if path.is_file() else None
 
     def add(self, chunk: int, frame: pl.DataFrame) -> None:
         write_atomically(self.path / "parts" / f"{chunk:06d}.parquet", lambda t: frame.write_parquet(t))

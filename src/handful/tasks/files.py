@@ -10,7 +10,7 @@ import numpy as np
 
 from handful.data.collection import Collection
 from handful.errors import BadInput, Mismatch
-from handful.files import write_atomically
+from handful.files import WRONG, parse_json, read_text, write_atomically
 from handful.tasks.episode import Episode
 
 
@@ -24,15 +24,15 @@ def write_episodes(path: Path, episodes: Sequence[Episode], collection: Collecti
 def read_episodes(path: Path, collection: Collection) -> list[Episode]:
     """Episodes of a file, refused if they were drawn from another collection or name images it does not have."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        head = json.loads(lines[0])
+        lines = read_text(path).split("\n")
+        head = parse_json(lines[0])
         named = head["collection"]
-        episodes = [Episode.from_dict(json.loads(line)) for line in lines[1:]]
+        episodes = [Episode.from_dict(parse_json(line)) for line in lines[1:] if line.strip()]
     except OSError as error:
         raise BadInput(
             f"{path} cannot be read ({error.strerror}); write one with: handful tasks draw ... --save {path}"
         ) from error
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+    except WRONG as error:
         raise BadInput(
             f"{path} is not a file of episodes ({error}); write one with: handful tasks draw ... --save"
         ) from error

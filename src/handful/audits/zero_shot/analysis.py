@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from handful.audits.zero_shot.asking import OUT, Asked, ask, members
-from handful.audits.zero_shot.cuts import KINDS, Plan, meaning_views, quality_views, ratio_splits
+from handful.audits.zero_shot.cuts import KINDS, AnalysisPlan, meaning_views, quality_views, ratio_splits
 from handful.audits.zero_shot.factors import Against, FactorAnalysis, accuracy_against, factors_of
 from handful.audits.zero_shot.growing import by_level, ceilings, grown
 from handful.audits.zero_shot.semantic import Frequency
 from handful.audits.zero_shot.split_audit import SplitAudit, audit_split
+from handful.audits.zero_shot.tasks import OUT, ClassAnswers, ask, members
 from handful.audits.zero_shot.visual import Ceiling, Selection, ceiling, select_samples
 from handful.data.class_splits import ClassSplit
 from handful.data.taxonomy import Taxonomy
@@ -115,7 +115,7 @@ def analyse(
     frequency: Frequency | None = None,
     among: Sequence[str] | None = None,
     population: Mapping[str, float] | None = None,
-    plan: Plan | None = None,
+    plan: AnalysisPlan | None = None,
 ) -> Analysis:
     """Ask fitted learners for the rule's classes and take their scores apart.
 
@@ -128,7 +128,7 @@ def analyse(
     """
     if not learners:
         raise BadInput("an analysis needs at least one fitted learner")
-    plan = plan or Plan()
+    plan = plan or AnalysisPlan()
     classes = rule.candidates
     counts = dict(zip(classes, np.bincount(rule.part.classes).tolist(), strict=True))
     split = audit_split(
@@ -186,7 +186,7 @@ def _features(rule: ZeroShot, learner: Learner) -> tuple[NDArray[np.float32], ND
 
 
 def _selection(
-    features: NDArray, named: NDArray[np.str_], taxonomy: Taxonomy, plan: Plan, left_out: dict[str, str]
+    features: NDArray, named: NDArray[np.str_], taxonomy: Taxonomy, plan: AnalysisPlan, left_out: dict[str, str]
 ) -> Selection | None:
     smallest = int(np.unique(named, return_counts=True)[1].min())
     train = plan.train_per_class or min(250, smallest // 2)
@@ -206,7 +206,7 @@ def _selection(
         return None
 
 
-def _accuracy(asked: Asked, wide: Asked | None) -> dict[str, Estimate]:
+def _accuracy(asked: ClassAnswers, wide: ClassAnswers | None) -> dict[str, Estimate]:
     """Top-1 and top-5 over images with intervals over classes; in the generalised setting both sides and their mean."""
     out = {f"top{k}": _over_images(asked, k, np.ones(len(asked.truth), dtype=bool)) for k in (1, 5)}
     if wide is None:
@@ -217,13 +217,15 @@ def _accuracy(asked: Asked, wide: Asked | None) -> dict[str, Estimate]:
     return out
 
 
-def _over_images(asked: Asked, k: int, rows: NDArray[np.bool_]) -> Estimate:
+def _over_images(asked: ClassAnswers, k: int, rows: NDArray[np.bool_]) -> Estimate:
     hits = asked.hit["all"] if k == 1 else asked.top5
     _, place, count = np.unique(asked.truth[rows], return_inverse=True, return_counts=True)
     return over_classes(np.bincount(place, weights=hits[rows]) / count, count)
 
 
-def _answers(taxonomy: Taxonomy, asked: Mapping[str, Asked], wide: Mapping[str, Asked]) -> dict[str, Shares]:
+def _answers(
+    taxonomy: Taxonomy, asked: Mapping[str, ClassAnswers], wide: Mapping[str, ClassAnswers]
+) -> dict[str, Shares]:
     """The four shares of every method's answers to images of test classes, in both settings (Figure 2)."""
     out = {}
     for setting, found in (("ZSL", asked), ("GZSL", wide)):
@@ -236,12 +238,12 @@ def _answers(taxonomy: Taxonomy, asked: Mapping[str, Asked], wide: Mapping[str, 
 
 
 def _meaning(
-    asked: Mapping[str, Asked], views: Mapping[str, NDArray[np.int64]]
+    asked: Mapping[str, ClassAnswers], views: Mapping[str, NDArray[np.int64]]
 ) -> dict[str, dict[str, NDArray[np.float64]]]:
     if not views:
         return {}
 
-    def dots(one: Asked, kind: str) -> NDArray[np.float64]:
+    def dots(one: ClassAnswers, kind: str) -> NDArray[np.float64]:
         names = [v for v in views if v.split()[0] == kind]
         return np.array([one.hit[v][one.guess[v] >= 0].mean() for v in names])
 
@@ -251,8 +253,8 @@ def _meaning(
 def _factors(
     taxonomy: Taxonomy,
     rule: ZeroShot,
-    asked: Mapping[str, Asked],
-    wide: Mapping[str, Asked],
+    asked: Mapping[str, ClassAnswers],
+    wide: Mapping[str, ClassAnswers],
     selection: Selection | None,
     left_out: dict[str, str],
 ) -> dict[str, FactorAnalysis]:

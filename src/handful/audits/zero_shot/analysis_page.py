@@ -16,7 +16,7 @@ from handful.audits.zero_shot.figures import (
     shares_figure,
 )
 from handful.audits.zero_shot.page import numbers, population_figures, sentences, structure_figures, word_figures
-from handful.metrics.base import Estimate
+from handful.metrics.base import SHOWN, Estimate
 from handful.report.page import Figure, Section, Table, page, write_page
 
 
@@ -30,7 +30,7 @@ def analysis_page(found: Analysis) -> str:
         f"classes reaches {100 * found.top.value:.1f} %, so it does {found.top.relative(top1.value):.0%} of what can be done."
     )
     sections = [
-        Section("Accuracy", tables=[Table(accuracy_table(found), "95% intervals over classes.")]),
+        Section("Accuracy", tables=[Table(accuracy_table(found), f"{SHOWN} intervals over classes.")]),
         Section("Structure", sentences(found.split)[:3], figures=structure_figures(found.split)),
         *_answers(found),
         Section("Words", sentences(found.split)[3:], figures=[*word_figures(found.split), *_word_accuracy(found)]),
@@ -195,7 +195,7 @@ def _growing(found: Analysis) -> list[Section]:
         Section(
             "Structural ratio",
             [f"Correlation of accuracy and R over the levels: {text}."] if text else [],
-            tables=[Table(pl.DataFrame(wide), "Top-1 %, 95% intervals over the classes of a level.")],
+            tables=[Table(pl.DataFrame(wide), f"Top-1 %, {SHOWN} intervals over the classes of a level.")],
             figures=[Figure(svg, caption, caption)],
         )
     ]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from handful.audits.zero_shot.bound import upper_bound
-from handful.audits.zero_shot.choice import Choice
+from handful.audits.zero_shot.choice import SplitCandidates
 from handful.data import bfs
 from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput, Infeasible
@@ -133,7 +133,7 @@ def build(
     if (away == bfs.UNREACHED).any():
         lost = taxonomy.ids[left[away == bfs.UNREACHED]]
         raise BadInput(f"{len(lost)} candidates have no path to a training class ({lost[0]}); leave them out")
-    chosen = Choice.of(taxonomy, left, away, limits).solve(n)
+    chosen = SplitCandidates.of(taxonomy, left, away, limits).solve(n)
     classes = tuple(taxonomy.ids[np.sort(left[chosen])].tolist())
     return Built(
         classes=classes,

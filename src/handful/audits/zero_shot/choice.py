@@ -22,7 +22,7 @@ FRONT = 24
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class SplitCandidates:
     """Candidates as arrays.
 
     ``away`` is the distance to train, ``close`` one over the distance between two candidates (0 to itself), so that
@@ -36,7 +36,9 @@ class Choice:
     numbers: NDArray[np.int64]
 
     @classmethod
-    def of(cls, taxonomy: Taxonomy, nodes: NDArray[np.int64], away: NDArray, limits: Sequence[Limit]) -> Choice:
+    def of(
+        cls, taxonomy: Taxonomy, nodes: NDArray[np.int64], away: NDArray, limits: Sequence[Limit]
+    ) -> SplitCandidates:
         kept = np.arange(len(nodes))
         if len(nodes) > SQUARE:
             kept = np.sort(np.argsort(-away, kind="stable")[:SQUARE])

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from handful.audits.zero_shot.asking import OUT, groups_of
 from handful.audits.zero_shot.growing import RatioSplit, splits_by_ratio
 from handful.audits.zero_shot.split_audit import SplitAudit
+from handful.audits.zero_shot.tasks import OUT, groups_of
 from handful.data.taxonomy import Taxonomy
 from handful.errors import HandfulError
 
@@ -18,7 +18,7 @@ KINDS = ("primary", "secondary")
 
 
 @dataclass(frozen=True)
-class Plan:
+class AnalysisPlan:
     """How the analysis cuts classes and images; what is None is fitted to the collection.
 
     ``group`` is the size of the test sets behind Figures 3, 5 and 9 (100 in the paper), ``levels`` and ``each`` the
@@ -62,7 +62,7 @@ def quality_views(
 
 
 def meaning_views(
-    split: SplitAudit, group: int, plan: Plan, left_out: dict[str, str]
+    split: SplitAudit, group: int, plan: AnalysisPlan, left_out: dict[str, str]
 ) -> tuple[dict[str, NDArray[np.int64]], int]:
     """Random test sets of one size of primary and of secondary meanings (Figure 3, right)."""
     if split.meaning is None:
@@ -90,7 +90,12 @@ def meaning_views(
 
 
 def ratio_splits(
-    taxonomy: Taxonomy, train: Sequence[str], classes: Sequence[str], group: int, plan: Plan, left_out: dict[str, str]
+    taxonomy: Taxonomy,
+    train: Sequence[str],
+    classes: Sequence[str],
+    group: int,
+    plan: AnalysisPlan,
+    left_out: dict[str, str],
 ) -> list[RatioSplit]:
     try:
         return splits_by_ratio(

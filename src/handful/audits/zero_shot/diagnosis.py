@@ -46,7 +46,7 @@ class StructuralBias(Diagnosis):
             return str(error)
         return ""
 
-    def look(self, context: Context) -> list[Finding]:
+    def run(self, context: Context) -> list[Finding]:
         collection = context.collection
         tree = hierarchy(collection)
         train, test = collection.train.class_names, collection.test.class_names

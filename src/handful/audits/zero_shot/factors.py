@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from handful.audits.zero_shot.asking import Asked
+from handful.audits.zero_shot.tasks import ClassAnswers
 from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput
+from handful.metrics.base import NORMAL
 from handful.metrics.structure import RELATIONS, relations
 
 FACTORS = ("visual", "semantic", "structural")
@@ -108,11 +108,11 @@ class Against:
         r = float(np.corrcoef(self.value, self.accuracy)[0, 1])
         if len(self.value) < 4:
             return r, float("nan"), float("nan")
-        z, half = np.arctanh(min(max(r, -1 + 1e-12), 1 - 1e-12)), stats.norm.ppf(0.975) / np.sqrt(len(self.value) - 3)
+        z, half = np.arctanh(min(max(r, -1 + 1e-12), 1 - 1e-12)), NORMAL / np.sqrt(len(self.value) - 3)
         return r, float(np.tanh(z - half)), float(np.tanh(z + half))
 
 
-def accuracy_against(values: NDArray, asked: Asked, view: str, groups: NDArray[np.int64]) -> Against:
+def accuracy_against(values: NDArray, asked: ClassAnswers, view: str, groups: NDArray[np.int64]) -> Against:
     """Mean property and accuracy of every group of a view (Figures 3, 5): each group is its own test set."""
     if len(values) != len(groups) or len(groups) != len(asked.candidates):
         raise BadInput(f"{len(values)} values and {len(groups)} groups for {len(asked.candidates)} candidates")

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from handful.audits.zero_shot.asking import Asked, ask, members
+from handful.audits.zero_shot.tasks import ClassAnswers, ask, members
 from handful.audits.zero_shot.visual import Ceiling, ceiling
 from handful.data.collection import Part
 from handful.data.taxonomy import Taxonomy
@@ -111,7 +111,7 @@ def ceilings(rule: ZeroShot, splits: Sequence[RatioSplit], *, folds: int = 4, se
     return out
 
 
-def grown(asked: Mapping[str, Asked], splits: Sequence[RatioSplit], tops: Sequence[Ceiling]) -> pl.DataFrame:
+def grown(asked: Mapping[str, ClassAnswers], splits: Sequence[RatioSplit], tops: Sequence[Ceiling]) -> pl.DataFrame:
     """The table of :func:`grow` from answers whose views are the splits' numbers."""
     rows = []
     for number, split in enumerate(splits):

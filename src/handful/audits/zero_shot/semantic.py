@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from handful.data.taxonomy import Taxonomy
 from handful.data.words import WordVectors
 from handful.errors import BadInput, Missing, require
+from handful.files import read_rows
 
 
 def read_counts(path: str | Path, what: str = "class") -> dict[str, float]:
@@ -21,22 +21,22 @@ def read_counts(path: str | Path, what: str = "class") -> dict[str, float]:
     file = Path(path)
     counts: dict[str, float] = {}
     try:
-        with open(file, newline="", encoding="utf-8-sig") as stream:
-            for number, row in enumerate(csv.reader(stream), start=1):
-                cells = [c.strip() for c in row]
-                if not any(cells) or (number == 1 and [c.lower() for c in cells[1:]] == ["count"]):
-                    continue
-                try:
-                    name, count = cells[0], float(cells[1])
-                except (IndexError, ValueError) as error:
-                    raise BadInput(f"{file}, row {number}: expected {what},count, found {','.join(row)!r}") from error
-                if not 0 <= count < float("inf"):
-                    raise BadInput(f"{file}, row {number}: the count of {name} is {cells[1]}; give zero or more")
-                counts[name] = counts.get(name, 0.0) + count
+        rows = read_rows(file)
     except FileNotFoundError as error:
         raise Missing(f"{file} does not exist; give rows {what},count") from error
-    except (UnicodeDecodeError, IsADirectoryError) as error:
-        raise BadInput(f"{file} is not a text file of rows {what},count") from error
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{file} is not a text file of rows {what},count ({error})") from error
+    for number, row in enumerate(rows, start=1):
+        cells = [c.strip() for c in row]
+        if not any(cells) or (number == 1 and [c.lower() for c in cells[1:]] == ["count"]):
+            continue
+        try:
+            name, count = cells[0], float(cells[1])
+        except (IndexError, ValueError) as error:
+            raise BadInput(f"{file}, row {number}: expected {what},count, found {','.join(row)[:80]!r}") from error
+        if not 0 <= count < float("inf"):
+            raise BadInput(f"{file}, row {number}: the count of {name} is {cells[1]}; give zero or more")
+        counts[name] = counts.get(name, 0.0) + count
     if not counts:
         raise BadInput(f"{file} holds no count; give rows {what},count")
     return counts

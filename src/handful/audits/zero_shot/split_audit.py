@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from handful.data.class_splits import ClassSplit
 from handful.data.taxonomy import Taxonomy
 from handful.data.words import WordVectors
 from handful.errors import BadInput, Missing
+from handful.files import read_rows
 from handful.metrics.structure import (
     Relatives,
     Shares,
@@ -201,17 +201,19 @@ def read_predictions(path: str | Path) -> tuple[list[str], list[str]]:
     truth: list[str] = []
     predicted: list[str] = []
     try:
-        with open(file, newline="", encoding="utf-8-sig") as stream:
-            for number, row in enumerate(csv.reader(stream), start=1):
-                cells = [c.strip() for c in row]
-                if not any(cells) or (number == 1 and [c.lower() for c in cells] == ["truth", "predicted"]):
-                    continue
-                if len(cells) != 2 or not all(cells):
-                    raise BadInput(f"{file}, row {number}: expected truth,predicted, found {','.join(row)!r}")
-                truth.append(cells[0])
-                predicted.append(cells[1])
+        rows = read_rows(file)
     except FileNotFoundError as error:
         raise Missing(f"{file} does not exist; give rows truth,predicted") from error
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{file} is not a text file of rows truth,predicted ({error})") from error
+    for number, row in enumerate(rows, start=1):
+        cells = [c.strip() for c in row]
+        if not any(cells) or (number == 1 and [c.lower() for c in cells] == ["truth", "predicted"]):
+            continue
+        if len(cells) != 2 or not all(cells):
+            raise BadInput(f"{file}, row {number}: expected truth,predicted, found {','.join(row)[:80]!r}")
+        truth.append(cells[0])
+        predicted.append(cells[1])
     if not truth:
         raise BadInput(f"{file} holds no prediction; give rows truth,predicted")
     return truth, predicted

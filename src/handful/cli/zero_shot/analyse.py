@@ -71,7 +71,7 @@ def analyse(
     """
     from handful.audits.zero_shot.analysis import analyse as take_apart
     from handful.audits.zero_shot.analysis_page import accuracy_table, save_analysis_page
-    from handful.audits.zero_shot.cuts import Plan
+    from handful.audits.zero_shot.cuts import AnalysisPlan
     from handful.audits.zero_shot.semantic import read_counts
     from handful.data.class_splits import read_classes
     from handful.data.opening import open_collection
@@ -117,7 +117,7 @@ def analyse(
         frequency=wanted,
         among=rivals,
         population=sizes,
-        plan=Plan(group=group, levels=levels, each=each, train_per_class=probe, seed=seed),
+        plan=AnalysisPlan(group=group, levels=levels, each=each, train_per_class=probe, seed=seed),
     )
     if page is not None:
         save_analysis_page(found, page)

@@ -2,7 +2,7 @@
 networks, and the step from an archive to a packed collection."""
 
 from handful.data.get.getting import Got, get
-from handful.data.get.manifest import Archive, Entry, read_manifest
+from handful.data.get.manifest import Archive, DataSet, read_manifest
 from handful.data.get.verify import verify
 
-__all__ = ["Archive", "Entry", "Got", "get", "read_manifest", "verify"]
+__all__ = ["Archive", "DataSet", "Got", "get", "read_manifest", "verify"]

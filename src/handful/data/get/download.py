@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from handful.data.get.fetch import Part, fetch
+from handful.data.get.fetch import Download, fetch
 from handful.data.get.listing import look_up
 from handful.data.get.manifest import Archive
 from handful.data.get.record import Fetched, digests
@@ -36,7 +36,7 @@ def download(
     other bytes than those are refused.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = Part(target)
+    part = Download(target)
     reasons: list[str] = []
     trusted = before is not None and before.checked != "unverified" and archive.checksum is None
     known = before.sha256 if trusted and before is not None else None
@@ -87,7 +87,7 @@ def take(archive: Archive, source: Path, target: Path, *, verify: bool = True) -
     except OSError as error:
         raise BadInput(f"{source} cannot be read ({error.strerror}); check the path given with --from") from error
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = Part(target)
+    part = Download(target)
     try:
         if source.resolve() != target.resolve():
             shutil.copyfile(source, part.path)
@@ -138,7 +138,7 @@ def _host(url: str) -> str:
     return urlsplit(url).hostname or url
 
 
-def _room(target: Path, size: int | None, part: Part) -> None:
+def _room(target: Path, size: int | None, part: Download) -> None:
     free = shutil.disk_usage(target.parent).free
     if size is not None and size - part.size > free:
         raise BadInput(

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from handful.data.get.web import Failed, Patience, ask, refuse_page
+from handful.files import read_json
 
 BLOCK = 1 << 16
 LEAST = 1024
@@ -23,7 +24,7 @@ WORTH = 1 << 16
 Progress = Callable[[int], None]
 
 
-class Part:
+class Download:
     """What has come so far (``FILE.part``) and whose it is (``FILE.part.json``: address, validator, total)."""
 
     def __init__(self, target: Path):
@@ -36,7 +37,7 @@ class Part:
 
     def facts(self) -> dict[str, Any]:
         try:
-            known = json.loads(self.note.read_text(encoding="utf-8"))
+            known = read_json(self.note)
             return known if isinstance(known, dict) else {}
         except (OSError, ValueError):
             return {}
@@ -53,7 +54,9 @@ class Part:
         self.note.unlink(missing_ok=True)
 
 
-def fetch(url: str, part: Part, file: str, size: int | None, sure: bool, patience: Patience, advance: Progress) -> bool:
+def fetch(
+    url: str, part: Download, file: str, size: int | None, sure: bool, patience: Patience, advance: Progress
+) -> bool:
     """Ask until the whole file is there, and say whether it came in several pieces; `Failed` when this mirror is given up.
 
     ``sure`` says that a checksum will judge the whole, so that a beginning from elsewhere may be continued.
@@ -70,13 +73,15 @@ def fetch(url: str, part: Part, file: str, size: int | None, sure: bool, patienc
             return pieces > 0
         except Failed as failed:
             idle = 0 if part.size - before >= WORTH else idle + 1
-            if not failed.again or idle >= patience.tries:
+            if not failed.retry or idle >= patience.tries:
                 raise
         pause = patience.pause if not idle else min(2 * pause, 30.0)
         time.sleep(pause)
 
 
-def _once(url: str, part: Part, file: str, size: int | None, sure: bool, patience: Patience, advance: Progress) -> None:
+def _once(
+    url: str, part: Download, file: str, size: int | None, sure: bool, patience: Patience, advance: Progress
+) -> None:
     have, known = part.size, part.facts()
     validator = known.get("validator") if known.get("url") == url else None
     headers: dict[str, str] = {}
@@ -90,7 +95,7 @@ def _once(url: str, part: Part, file: str, size: int | None, sure: bool, patienc
                 return
             part.clear()
             advance(-have)
-            raise Failed("has another length than the part that was here", again=True)
+            raise Failed("has another length than the part that was here", retry=True)
         first = _head(answer, patience)
         refuse_page(answer.headers.get("Content-Type"), first if answer.status == 200 else b"", file)
         if answer.headers.get("Content-Encoding", "identity") not in ("identity", ""):
@@ -99,7 +104,7 @@ def _once(url: str, part: Part, file: str, size: int | None, sure: bool, patienc
         if start and _changed(known if validator else {}, answer.headers, total):
             part.clear()
             advance(-have)
-            raise Failed("changed the file between two connections", again=True)
+            raise Failed("changed the file between two connections", retry=True)
         if size is not None and total is not None and total != size:
             raise Failed(f"offers {total:,} bytes, but the file has {size:,}")
         if start != have:
@@ -107,9 +112,9 @@ def _once(url: str, part: Part, file: str, size: int | None, sure: bool, patienc
         part.describe(url, answer.headers, total)
         got = _write(answer, first, part, start, total if size is None else size, patience, advance)
         if total is not None and got < total:
-            raise Failed(f"was cut off after {got:,} of {total:,} bytes", again=True)
+            raise Failed(f"was cut off after {got:,} of {total:,} bytes", retry=True)
         if size is not None and got < size:
-            raise Failed(f"ended after {got:,} of {size:,} bytes", again=True)
+            raise Failed(f"ended after {got:,} of {size:,} bytes", retry=True)
 
 
 def _place(answer: Any, have: int) -> tuple[int, int | None]:
@@ -141,7 +146,7 @@ def _head(answer: Any, patience: Patience) -> bytes:
     while len(start) < HEAD and (block := _read(answer, patience)):
         start += block
         if len(start) < HEAD and time.monotonic() - since > patience.stall:
-            raise Failed(f"sent less than {HEAD} bytes in {patience.stall:g} s", again=True)
+            raise Failed(f"sent less than {HEAD} bytes in {patience.stall:g} s", retry=True)
     return start
 
 
@@ -149,13 +154,13 @@ def _read(answer: Any, patience: Patience) -> bytes:
     try:
         return answer.read1(BLOCK)
     except TimeoutError as error:
-        raise Failed(f"sent nothing for {patience.stall:g} s", again=True) from error
+        raise Failed(f"sent nothing for {patience.stall:g} s", retry=True) from error
     except (http.client.HTTPException, OSError, ValueError) as error:
-        raise Failed(f"broke off ({error or type(error).__name__})", again=True) from error
+        raise Failed(f"broke off ({error or type(error).__name__})", retry=True) from error
 
 
 def _write(
-    answer: Any, first: bytes, part: Part, start: int, limit: int | None, patience: Patience, advance: Progress
+    answer: Any, first: bytes, part: Download, start: int, limit: int | None, patience: Patience, advance: Progress
 ) -> int:
     got, since, mark = start, time.monotonic(), start
     with open(part.path, "r+b" if start else "wb") as stream:
@@ -170,14 +175,14 @@ def _write(
             if got - mark >= LEAST:
                 since, mark = time.monotonic(), got
             elif time.monotonic() - since > patience.stall:
-                raise Failed(f"sent less than {LEAST} bytes in {patience.stall:g} s", again=True)
+                raise Failed(f"sent less than {LEAST} bytes in {patience.stall:g} s", retry=True)
             block = _read(answer, patience)
         stream.flush()
         os.fsync(stream.fileno())
     return got
 
 
-def _copy(url: str, part: Part, file: str, advance: Progress) -> None:
+def _copy(url: str, part: Download, file: str, advance: Progress) -> None:
     """A file: address of the manifest; servers cannot redirect here."""
     place = Path(url2pathname(urlsplit(url).path))
     advance(-part.size)

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from handful.data.cache import datasets_folder
+from handful.cache import datasets_folder
 from handful.data.collection import Collection
 from handful.data.get.download import download, judge, take
 from handful.data.get.lock import locked
-from handful.data.get.manifest import Archive, Entry, read_manifest
+from handful.data.get.manifest import Archive, DataSet, read_manifest
 from handful.data.get.prepare import Prepared, prepare
 from handful.data.get.record import Fetched, Record, read_record
 from handful.data.get.web import Patience
@@ -26,7 +26,7 @@ from handful.errors import BadInput, Mismatch, Missing
 class Got:
     """A data set that was got: its folder, what is in it, and what there was to say."""
 
-    entry: Entry
+    entry: DataSet
     folder: Path
     record: Record
     source: Path
@@ -96,11 +96,11 @@ def _whole(packed: Path) -> Collection | None:
         return None
 
 
-def folder_of(entry: Entry) -> Path:
+def folder_of(entry: DataSet) -> Path:
     return datasets_folder() / (f"{entry.name}-{entry.size}" if entry.size else entry.name)
 
 
-def match(entry: Entry, sources: list[Path]) -> dict[str, Path]:
+def match(entry: DataSet, sources: list[Path]) -> dict[str, Path]:
     """Which of the user's files is which archive: by name, by length, or because there is only one."""
     found: dict[str, Path] = {}
     for path in sources:
@@ -131,7 +131,7 @@ def match(entry: Entry, sources: list[Path]) -> dict[str, Path]:
 
 
 def _archives(
-    entry: Entry,
+    entry: DataSet,
     folder: Path,
     record: Record,
     given: dict[str, Path],
@@ -198,14 +198,14 @@ def _kept(archive: Archive, target: Path, known: Fetched | None, verify: bool) -
     return Fetched(archive.file, target.stat().st_size, sha256, checked, known.source if known else target.name)
 
 
-def _go_on(entry: Entry, reasons: list[str]) -> str:
+def _go_on(entry: DataSet, reasons: list[str]) -> str:
     return (
         f"{'; '.join(reasons)}; run the same command again to go on, or fetch it by hand from {entry.page or 'its page'} "
         "and give it with --from FILE"
     )
 
 
-def _pack(entry: Entry, prepared: Prepared, packed: Path, workers: int | None) -> tuple[Collection, list[str]]:
+def _pack(entry: DataSet, prepared: Prepared, packed: Path, workers: int | None) -> tuple[Collection, list[str]]:
     split = ByFraction(scheme="fraction") if entry.layout == "meta-album" else None
     done = pack_images(
         prepared.source,

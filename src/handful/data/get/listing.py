@@ -45,7 +45,7 @@ def _text(listing: str, patience: Patience) -> str:
                 if len(data) > CAP:
                     raise Failed("gave a listing of more than a megabyte")
         except OSError as error:
-            raise Failed(f"broke off ({error or type(error).__name__})", again=True) from error
+            raise Failed(f"broke off ({error or type(error).__name__})", retry=True) from error
     return data.decode("utf-8", errors="replace")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from handful.errors import BadInput, nearest
+from handful.files import WRONG, parse_toml, read_text
 
 SIZES = ("micro", "mini", "extended")
 SCHEMES = ("http", "https", "file")
@@ -64,7 +64,7 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class Entry:
+class DataSet:
     """One data set. ``any`` says that one of its archives is enough."""
 
     name: str
@@ -96,14 +96,14 @@ class Entry:
 class Manifest:
     """Entries by name; those that come in sizes are made when their size is known."""
 
-    entries: dict[str, Entry]
-    sized: dict[str, dict[str, Entry]]
+    entries: dict[str, DataSet]
+    sized: dict[str, dict[str, DataSet]]
 
     @property
     def names(self) -> list[str]:
         return [*self.entries, *self.sized]
 
-    def find(self, name: str, size: str | None = None) -> Entry:
+    def find(self, name: str, size: str | None = None) -> DataSet:
         """The entry (``name`` or ``name:size``), or a sentence that names the nearest."""
         base, _, tail = name.rpartition(":")
         if size is None and base and tail.strip().lower() in SIZES:
@@ -128,8 +128,8 @@ def read_manifest(path: str | Path | None = None) -> Manifest:
     if path is None:
         return own
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(Path(path))
+    except (OSError, ValueError) as error:
         raise BadInput(f"{path} cannot be read as a manifest ({error}); give a TOML file") from error
     more = _parse(text, str(path))
     return Manifest({**own.entries, **more.entries}, {**own.sized, **more.sized})
@@ -137,36 +137,36 @@ def read_manifest(path: str | Path | None = None) -> Manifest:
 
 def _parse(text: str, where: str) -> Manifest:
     try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        tables = parse_toml(text)
+    except ValueError as error:
         raise BadInput(f"{where} is not valid TOML: {error}") from error
-    entries: dict[str, Entry] = {}
-    sized: dict[str, dict[str, Entry]] = {}
+    entries: dict[str, DataSet] = {}
+    sized: dict[str, dict[str, DataSet]] = {}
     for name, table in tables.items():
         try:
             if "buckets" in table:
                 sized |= _album(name, dict(table))
             else:
                 entries[name] = _entry(name, dict(table))
-        except (TypeError, KeyError, AttributeError, ValueError) as error:
+        except WRONG as error:
             raise BadInput(f"{where}: the entry {name!r} is not complete or has an unknown key ({error})") from error
     return Manifest(entries, sized)
 
 
-def _entry(name: str, table: dict[str, Any]) -> Entry:
+def _entry(name: str, table: dict[str, Any]) -> DataSet:
     made: list[Archive] = []
     for facts in table.pop("archive"):
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
         made.append(Archive(**values))
-    return Entry(name=name, archives=tuple(made), **table)
+    return DataSet(name=name, archives=tuple(made), **table)
 
 
-def _album(name: str, table: dict[str, Any]) -> dict[str, dict[str, Entry]]:
+def _album(name: str, table: dict[str, Any]) -> dict[str, dict[str, DataSet]]:
     """Meta-Album's form: sets of data sets, each with OpenML's ids in the order of `SIZES`."""
     buckets = [b.rstrip("/") for b in table.pop("buckets")]
     sets = {k: table.pop(k) for k in [k for k, v in table.items() if isinstance(v, dict)]}
-    base = Entry(name=name, archives=(), **table)
-    found: dict[str, dict[str, Entry]] = {}
+    base = DataSet(name=name, archives=(), **table)
+    found: dict[str, dict[str, DataSet]] = {}
     for set_name, members in sets.items():
         together: dict[str, list[Archive]] = {}
         for dataset, ids in members.items():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from handful.errors import BadInput
-from handful.files import write_atomically
+from handful.files import WRONG, read_json, write_atomically
 
 NAME = "got.json"
 BLOCK = 1 << 20
@@ -54,10 +54,10 @@ def read_record(folder: Path) -> Record | None:
     if not path.is_file():
         return None
     try:
-        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        facts: dict[str, Any] = read_json(path)
         archives = tuple(Fetched(**a) for a in facts.pop("archives"))
         return Record(**{**facts, "archives": archives, "notes": tuple(facts.get("notes", ()))})
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, *WRONG) as error:
         raise BadInput(f"{path} is not the record of a data set ({error}); remove it and get the data again") from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from handful.data.cache import datasets_folder
+from handful.cache import datasets_folder
 from handful.data.get.download import judge
 from handful.data.get.getting import folder_of
 from handful.data.get.manifest import Archive, read_manifest
@@ -15,7 +15,7 @@ from handful.errors import BadInput, Mismatch, Missing
 
 
 @dataclass(frozen=True)
-class Finding:
+class Verdict:
     """One file or collection: whether it is as it should be, and a sentence."""
 
     place: str
@@ -25,7 +25,7 @@ class Finding:
 
 def verify(
     place: str | Path | None = None, *, size: str | None = None, manifest: str | Path | None = None
-) -> list[Finding]:
+) -> list[Verdict]:
     """Hash a data set again: a name of the manifest, a folder that `get` filled, a packed collection, or all that was got."""
     if place is None:
         root = datasets_folder()
@@ -46,7 +46,7 @@ def verify(
     return _folder(folder, manifest)
 
 
-def _folder(folder: Path, manifest: str | Path | None) -> list[Finding]:
+def _folder(folder: Path, manifest: str | Path | None) -> list[Verdict]:
     record = read_record(folder)
     if record is None:
         raise BadInput(f"{folder} holds neither got.json nor card.json; give a folder that `handful data get` filled")
@@ -58,15 +58,15 @@ def _folder(folder: Path, manifest: str | Path | None) -> list[Finding]:
         if fetched.checked == "unverified":
             archive = Archive(fetched.file)
         if not path.is_file():
-            findings.append(Finding(str(path), False, "is not there; get it again"))
+            findings.append(Verdict(str(path), False, "is not there; get it again"))
             continue
         try:
             judge(path, archive, None, fetched.sha256)
         except Mismatch as error:
-            findings.append(Finding(str(path), False, f"{error}; get it again"))
+            findings.append(Verdict(str(path), False, f"{error}; get it again"))
             continue
         how = f"published {archive.checksum[0]}" if archive.checksum else f"sha256 as got ({fetched.checked})"
-        findings.append(Finding(str(path), True, f"agrees with the {how}"))
+        findings.append(Verdict(str(path), True, f"agrees with the {how}"))
     if (folder / "packed" / "card.json").is_file():
         findings.append(_packed(folder / "packed"))
     return findings
@@ -80,9 +80,9 @@ def _published(record: Record, manifest: str | Path | None) -> dict[str, Archive
         return {}
 
 
-def _packed(path: Path) -> Finding:
+def _packed(path: Path) -> Verdict:
     try:
         collection = open_packed(path, verify=True)
     except BadInput as error:
-        return Finding(str(path), False, str(error).removeprefix(f"{path}: "))
-    return Finding(str(path), True, f"holds {len(collection)} images that agree with its card ({collection.id})")
+        return Verdict(str(path), False, str(error).removeprefix(f"{path}: "))
+    return Verdict(str(path), True, f"holds {len(collection)} images that agree with its card ({collection.id})")

@@ -36,9 +36,9 @@ class Patience:
 class Failed(Exception):
     """A mirror did not give the file; ``again`` where asking it once more may help."""
 
-    def __init__(self, reason: str, again: bool = False):
+    def __init__(self, reason: str, retry: bool = False):
         super().__init__(reason)
-        self.again = again
+        self.retry = retry
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -71,12 +71,12 @@ def ask(url: str, headers: dict[str, str], patience: Patience) -> Iterator[Any]:
         except urllib.error.HTTPError as error:
             answer = error
         except TimeoutError as error:
-            raise Failed(f"did not answer within {patience.stall:g} s", again=True) from error
+            raise Failed(f"did not answer within {patience.stall:g} s", retry=True) from error
         except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             if isinstance(reason, TimeoutError):
-                raise Failed(f"did not answer within {patience.stall:g} s", again=True) from error
-            raise Failed(f"cannot be reached ({reason})", again=not isinstance(reason, ssl.SSLError)) from error
+                raise Failed(f"did not answer within {patience.stall:g} s", retry=True) from error
+            raise Failed(f"cannot be reached ({reason})", retry=not isinstance(reason, ssl.SSLError)) from error
         with answer:
             status = answer.status
             if status in (301, 302, 303, 307, 308):

@@ -116,8 +116,12 @@ def _h5_array(h5py: Any, stored: Any, name: str, file: Path) -> np.ndarray:
     return np.asarray(array)
 
 
-def read_mat(file: Path, names: Sequence[str]) -> dict[str, Any]:
-    """The arrays of ``names`` that a .mat file has, and the names of the others with None; cells of text become text."""
+def read_mat(file: Path, names: Sequence[str], called: str = "") -> dict[str, Any]:
+    """The arrays of ``names`` that a .mat file has, and the names of the others with None; cells of text become text.
+
+    A name may be that of a structure's field (``list_action.vname``). Errors name the file as it is ``called``.
+    """
+    called = called or str(file)
     with tempfile.TemporaryDirectory(prefix="handful-mat-") as place:
         target = Path(place) / "arrays.npz"
         limit = min(memory_bytes(), (4 << 30) + 16 * file.stat().st_size)
@@ -126,12 +130,12 @@ def read_mat(file: Path, names: Sequence[str]) -> dict[str, Any]:
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS)
         except subprocess.TimeoutExpired:
-            raise BadInput(f"{file}: reading it took more than {_SECONDS} seconds; the file is damaged") from None
+            raise BadInput(f"{called}: reading it took more than {_SECONDS} seconds; the file is damaged") from None
         if done.returncode != 0:
             said = done.stderr.decode("utf-8", "replace").strip().splitlines()
             crashed = done.returncode < 0 or done.returncode > 2
             why = "reading it crashed, so it is damaged" if crashed or not said else said[-1][:300]
-            raise BadInput(f"{file} cannot be read ({why}); save it in MATLAB's version 5 format")
+            raise BadInput(f"{called} cannot be read ({why}); save it in MATLAB's version 5 format")
         with np.load(target, allow_pickle=False) as arrays:
             listed = json.loads(str(arrays["__names__"]))
-            return {name: arrays[name] if name in arrays.files else None for name in listed}
+            return dict.fromkeys(listed) | {name: arrays[name] for name in names if name in arrays.files}

@@ -13,6 +13,8 @@ from handful.data.importers import SPLIT_NAMES, Importer, Item, Listing, images_
 from handful.data.sources import Source
 from handful.errors import BadInput, nearest
 
+LABEL_COLUMNS = ("label", "class", "category", "labels", "class_name", "label_name")
+DELIMITERS = (",", ";", "\t")
 PATH_COLUMNS = ("filename", "file_name", "file", "path", "image", "image_path", "image_name", "filepath")
 
 
@@ -29,17 +31,22 @@ class Csv(Importer):
     file
         The column of paths; found by name (filename, file, path, image, ...) unless given.
     labels
-        Columns that make the class, joined by commas; ``label`` or ``class`` if there is one, else all.
+        Columns that make the class, joined by commas; unless given, the one called label, class or category, or the only
+        one beside the paths.
     context
         The column of contexts, if there is one.
     split
         The column of splits.
+    encoding
+        Of the tables, such as ``cp1252``; UTF-8 (or UTF-16, where the file says so) unless given. Fields may be parted by
+        commas, semicolons or tabs.
     """
 
     file: str = ""
     labels: str = ""
     context: str = ""
     split: str = "split"
+    encoding: str = ""
 
     name: ClassVar[str] = "csv"
     size: ClassVar[int] = 84
@@ -64,7 +71,7 @@ class Csv(Importer):
         columns: list[str] | None = None
         has_split = bool(by_split)
         for table in tables:
-            header, rows = read_table(source, table)
+            header, rows = read_table(source, table, self.encoding)
             path_column = self._path_column(header, source.where(table))
             own = [h for h in header if h not in (path_column, self.split)]
             if columns is not None and own != columns:
@@ -112,19 +119,26 @@ class Csv(Importer):
                 if column not in columns:
                     raise BadInput(f"{where} has no column {column!r}; {nearest(column, columns)}")
             return wanted
-        for column in ("label", "class"):
-            if column in columns:
-                return (column,)
-        rest = tuple(c for c in columns if c != self.context)
+        rest = [c for c in columns if c != self.context]
+        named = [c for wanted in LABEL_COLUMNS for c in rest if c.lower() == wanted]
         if not rest:
             raise BadInput(f"{where} has no label column beside the paths; add one")
-        return rest
+        if not named and len(rest) > 1:
+            raise BadInput(
+                f"{where} has columns {', '.join(rest)}, of which any may be the class; say which: --set labels={rest[0]} "
+                f"(or labels={rest[0]},{rest[1]} for pairs)"
+            )
+        return ((named or rest)[0],)
 
 
-def read_table(source: Source, table: str) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
+def read_table(
+    source: Source, table: str, encoding: str = ""
+) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
     """Header and rows (with their line numbers) of a CSV; rows that do not fit the header are refused."""
     where = source.where(table)
-    reader = csv.reader(io.StringIO(source.text(table)), strict=True)
+    text = source.text(table, encoding, "save the file as UTF-8, or say what it is, such as --set encoding=cp1252")
+    first = text.split("\n", 1)[0]
+    reader = csv.reader(io.StringIO(text), delimiter=max(DELIMITERS, key=first.count), strict=True)
     try:
         header = [h.strip() for h in next(reader, [])]
     except csv.Error as error:

@@ -19,7 +19,7 @@ from handful.data.semantics import Semantics
 from handful.data.sources import Source
 from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput, Missing
-from handful.files import write_atomically
+from handful.files import read_rows, write_atomically
 
 FEATURES = ("features", "X", "x", "data")
 LABELS = ("labels", "label", "y", "wnids", "classes")
@@ -230,7 +230,7 @@ def pack_features(
 
 
 @dataclass(frozen=True)
-class Features(Importer):
+class FeatureFiles(Importer):
     """Features instead of images: .npz, .h5, or .mat (or folder) of the xlsa17 layout, split by lists of classes.
 
     Without lists the file's own splits are kept. ``train`` and ``test`` (and ``valid``) name files with one class per line;
@@ -273,18 +273,17 @@ def image_rows(path: str | Path, head: tuple[str, ...]) -> list[list[str]]:
     file = Path(path)
     wanted = ",".join(head)
     try:
-        with open(file, newline="", encoding="utf-8-sig") as stream:
-            first, *rows = [[c.strip() for c in row] for row in csv.reader(stream) if row] or [[]]
+        first, *rows = [[c.strip() for c in row] for row in read_rows(file) if row] or [[]]
     except FileNotFoundError as error:
         raise Missing(f"{file} does not exist; give rows {wanted}") from error
-    except (UnicodeDecodeError, IsADirectoryError) as error:
-        raise BadInput(f"{file} is not a text file of rows {wanted}") from error
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{file} is not a text file of rows {wanted} ({error})") from error
     if tuple(c.lower() for c in first) != head:
-        raise BadInput(f"{file} must begin with the row {wanted}, found {','.join(first)!r}")
+        raise BadInput(f"{file} must begin with the row {wanted}, found {','.join(first)[:80]!r}")
     if not rows:
         raise BadInput(f"{file} holds no image; give rows {wanted}")
     for number, row in enumerate(rows, start=2):
-        if len(row) != len(head) or not all(c.isdigit() for c in (row[0], *row[2:])):
+        if len(row) != len(head) or not all(c.isascii() and c.isdigit() and len(c) < 19 for c in (row[0], *row[2:])):
             raise BadInput(f"{file}, row {number}: expected {wanted}, found {','.join(row)!r}")
     return rows
 

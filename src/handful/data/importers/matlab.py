@@ -32,7 +32,9 @@ def plain(name: str, value: Any) -> Any:
 
     array = np.asarray(value)
     if array.dtype.kind == "O":
-        array = np.array([str(np.asarray(cell).reshape(-1)[0]) for cell in array.reshape(-1)])
+        array = np.array(
+            [str(text[0]) if len(text := np.asarray(cell).reshape(-1)) else "" for cell in array.reshape(-1)]
+        )
     if array.dtype.kind not in "biufUS":
         raise ValueError(f"{name} is not an array of numbers or text")
     return array
@@ -46,8 +48,14 @@ def main(request: dict[str, Any]) -> None:
     from scipy.io import loadmat, whosmat
 
     listed = [name for name, _, _ in whosmat(request["file"])]
-    found = loadmat(request["file"], variable_names=[name for name in request["names"] if name in listed])
-    arrays = {name: plain(name, found[name]) for name in request["names"] if name in found}
+    found = loadmat(
+        request["file"], variable_names=[n for n in listed if n in {w.split(".")[0] for w in request["names"]}]
+    )
+    arrays = {}
+    for name in request["names"]:
+        whole, _, field = name.partition(".")
+        if whole in found and (not field or field in (found[whole].dtype.names or ())):
+            arrays[name] = plain(name, found[whole][field] if field else found[whole])
     np.savez(request["target"], __names__=np.array(json.dumps(listed)), **arrays)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
@@ -11,6 +10,7 @@ from handful.data.importers import Importer, Item, Listing, images_or_refuse, sp
 from handful.data.importers.csv import read_table
 from handful.data.sources import Source, is_image_name
 from handful.errors import BadInput, nearest
+from handful.files import parse_json
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class MetaAlbum(Importer):
         if name not in source.names:
             return {}
         try:
-            info = json.loads(source.text(name))
+            info = parse_json(source.text(name))
         except ValueError as error:
             raise BadInput(f"{source.where(name)} is not JSON ({error}); repair it") from error
         if not isinstance(info, dict):
@@ -115,7 +115,7 @@ class MetaAlbum(Importer):
             return {}
         where = source.where(files[0])
         try:
-            lists = json.loads(source.text(files[0]))
+            lists = parse_json(source.text(files[0]))
         except ValueError as error:
             raise BadInput(f"{where} is not JSON ({error}); repair it") from error
         if not isinstance(lists, dict) or not all(isinstance(v, list) for v in lists.values()):

@@ -16,7 +16,7 @@ from handful.data.world.noise import Array, wave
 
 
 @dataclass(frozen=True)
-class Frame:
+class Canvas:
     """Coordinates of the samples of an image."""
 
     d: Array
@@ -27,7 +27,7 @@ class Frame:
     """Whether the nearest edge is the top or the bottom one."""
 
 
-Ink = Callable[[Frame], Array]
+Ink = Callable[[Canvas], Array]
 BLACK, WHITE, GOLD, RED = (20, 20, 24), (252, 252, 252), (240, 190, 40), (214, 30, 40)
 BLUE, GREEN, VIOLET, BROWN = (30, 70, 200), (20, 130, 60), (130, 50, 180), (110, 66, 30)
 PINK, CYAN, ORANGE, GREY = (250, 130, 190), (60, 210, 230), (250, 130, 20), (130, 134, 140)
@@ -37,7 +37,7 @@ def _mod(t: Array, period: float) -> Array:
     return t - period * np.floor(t / period)
 
 
-def _line(f: Frame, low: float, high: float) -> Array:
+def _line(f: Canvas, low: float, high: float) -> Array:
     return ((f.d >= low) & (f.d < high)) * 1.0
 
 
@@ -50,15 +50,15 @@ def _solid(width: float) -> Ink:
     return lambda f: _line(f, 0, width)
 
 
-def _double(f: Frame) -> Array:
+def _double(f: Canvas) -> Array:
     return _two(_line(f, 0, 4), _line(f, 1.3, 2.7))
 
 
-def _triple(f: Frame) -> Array:
+def _triple(f: Canvas) -> Array:
     return _two(_line(f, 0, 4.2), _line(f, 0.9, 1.7) + _line(f, 2.6, 3.4))
 
 
-def _inset(f: Frame) -> Array:
+def _inset(f: Canvas) -> Array:
     return _line(f, 2.2, 3.8)
 
 
@@ -70,120 +70,120 @@ def _gaps(period: float) -> Ink:
     return lambda f: _line(f, 0, 3) * (_mod(f.t, period) < period / 2)
 
 
-def _dash_dot(f: Frame) -> Array:
+def _dash_dot(f: Canvas) -> Array:
     u = _mod(f.t, 8)
     return _two(_line(f, 0, 3.4), _line(f, 0.9, 2.5) * ((u < 3.8) | ((u > 5.3) & (u < 6.6))))
 
 
 def _beads(period: float, radius: float, band: float) -> Ink:
-    def ink(f: Frame) -> Array:
+    def ink(f: Canvas) -> Array:
         u, v = _mod(f.t, period) - period / 2, f.d - max(radius, band / 2)
         return _two(_line(f, 0, band), u * u + v * v < radius * radius)
 
     return ink
 
 
-def _zigzag(f: Frame) -> Array:
+def _zigzag(f: Canvas) -> Array:
     height = 1.1 + np.abs(_mod(f.t, 4) - 2) * 1.0
     return _two(_line(f, 0, 4.2), np.abs(f.d - height) < 0.75)
 
 
-def _teeth(f: Frame) -> Array:
+def _teeth(f: Canvas) -> Array:
     return (f.d < 4 - np.abs(_mod(f.t, 4) - 2) * 1.7) * 1.0
 
 
-def _ripple(f: Frame) -> Array:
+def _ripple(f: Canvas) -> Array:
     return _two(_line(f, 0, 4.2), np.abs(f.d - 2.1 - 0.95 * wave(f.t / 8)) < 0.8)
 
 
-def _wavy_edge(f: Frame) -> Array:
+def _wavy_edge(f: Canvas) -> Array:
     return (f.d < 2.4 + 1.2 * wave(f.t / 5.4)) * 1.0
 
 
-def _checks(f: Frame) -> Array:
+def _checks(f: Canvas) -> Array:
     return _line(f, 0, 4) * (1 + (np.floor(f.t / 2) + np.floor(f.d / 2)) % 2)
 
 
-def _hazard(f: Frame) -> Array:
+def _hazard(f: Canvas) -> Array:
     return _line(f, 0, 4) * (1 + np.floor((f.x + f.y) / 2.6) % 2)
 
 
-def _rope(f: Frame) -> Array:
+def _rope(f: Canvas) -> Array:
     return _line(f, 0, 3.4) * (1 + (_mod(f.t + 1.2 * f.d, 3.2) < 1.2))
 
 
-def _scallops(f: Frame) -> Array:
+def _scallops(f: Canvas) -> Array:
     u = _mod(f.t, 5.4) - 2.7
     return (u * u + f.d * f.d * 0.62 < 7.3) * 1.0
 
 
-def _brackets(f: Frame) -> Array:
+def _brackets(f: Canvas) -> Array:
     return _line(f, 1, 3) * (np.minimum(np.abs(f.x), np.abs(f.y)) > 7)
 
 
-def _sides(f: Frame) -> Array:
+def _sides(f: Canvas) -> Array:
     return _line(f, 0, 3) * (np.minimum(np.abs(f.x), np.abs(f.y)) < 8)
 
 
-def _corner_discs(f: Frame) -> Array:
+def _corner_discs(f: Canvas) -> Array:
     u, v = 16 - np.abs(f.x), 16 - np.abs(f.y)
     return _two(_line(f, 0, 1.2), (u - 3) * (u - 3) + (v - 3) * (v - 3) < 8.5)
 
 
-def _corner_triangles(f: Frame) -> Array:
+def _corner_triangles(f: Canvas) -> Array:
     return (np.abs(f.x) + np.abs(f.y) > 23.5) * 1.0
 
 
-def _corner_squares(f: Frame) -> Array:
+def _corner_squares(f: Canvas) -> Array:
     return _two(_line(f, 1.6, 2.8), np.minimum(np.abs(f.x), np.abs(f.y)) > 11.2)
 
 
-def _round_frame(f: Frame) -> Array:
+def _round_frame(f: Canvas) -> Array:
     u, v = np.maximum(np.abs(f.x) - 6, 0), np.maximum(np.abs(f.y) - 6, 0)
     return (u * u + v * v > 8.2 * 8.2) * 1.0
 
 
-def _oval(f: Frame) -> Array:
+def _oval(f: Canvas) -> Array:
     r = f.x * f.x + f.y * f.y
     return _two(r > 15.2 * 15.2, (r > 15.2 * 15.2) & (r < 16.6 * 16.6))
 
 
-def _top_bottom(f: Frame) -> Array:
+def _top_bottom(f: Canvas) -> Array:
     return (np.abs(f.y) > 12.4) * 1.0
 
 
-def _left_right(f: Frame) -> Array:
+def _left_right(f: Canvas) -> Array:
     return (np.abs(f.x) > 12.4) * 1.0
 
 
-def _film(f: Frame) -> Array:
+def _film(f: Canvas) -> Array:
     hole = (np.abs(np.abs(f.y) - 13.9) < 1.1) * (_mod(f.x, 4) < 2.2)
     return _two(np.abs(f.y) > 11.8, hole)
 
 
-def _stamp(f: Frame) -> Array:
+def _stamp(f: Canvas) -> Array:
     u = _mod(f.t, 4) - 2
     return _two(_line(f, 0, 3.6), u * u + f.d * f.d < 2.4)
 
 
-def _stitches(f: Frame) -> Array:
+def _stitches(f: Canvas) -> Array:
     return _line(f, 1.4, 2.8) * (_mod(f.t, 5) < 3)
 
 
-def _crosses(f: Frame) -> Array:
+def _crosses(f: Canvas) -> Array:
     u, v = np.abs(_mod(f.t, 5) - 2.5), np.abs(f.d - 2.2)
     return _two(_line(f, 0, 4.4), (np.abs(u - v) < 0.75) & (u < 1.9))
 
 
-def _diamonds(f: Frame) -> Array:
+def _diamonds(f: Canvas) -> Array:
     return _two(_line(f, 0, 4), np.abs(_mod(f.t, 5) - 2.5) + np.abs(f.d - 2) < 1.9)
 
 
-def _ladder(f: Frame) -> Array:
+def _ladder(f: Canvas) -> Array:
     return ((_line(f, 0, 0.9) + _line(f, 3.2, 4.1) > 0) | ((f.d < 4.1) & (_mod(f.t, 3.4) < 1.0))) * 1.0
 
 
-def _meander(f: Frame) -> Array:
+def _meander(f: Canvas) -> Array:
     u = _mod(f.t, 8)
     key = (
         ((f.d < 1.2) & (u < 5))
@@ -194,54 +194,54 @@ def _meander(f: Frame) -> Array:
     return _two(_line(f, 0, 4.6), key & (f.d < 4.6))
 
 
-def _ticks(f: Frame) -> Array:
+def _ticks(f: Canvas) -> Array:
     return (((f.d < 4) & (_mod(f.t, 3) < 1.1)) | (f.d < 0.8)) * 1.0
 
 
-def _hatch(f: Frame) -> Array:
+def _hatch(f: Canvas) -> Array:
     return _line(f, 0, 4) * (1 + (_mod(f.x - f.y, 2.8) < 1.1))
 
 
-def _bevel(f: Frame) -> Array:
+def _bevel(f: Canvas) -> Array:
     return _line(f, 0, 3.6) * (1 + (f.x + f.y > 0))
 
 
-def _halves(f: Frame) -> Array:
+def _halves(f: Canvas) -> Array:
     return _line(f, 0, 3.6) * (1 + f.top)
 
 
-def _quarters(f: Frame) -> Array:
+def _quarters(f: Canvas) -> Array:
     return _line(f, 0, 3.6) * (1 + (f.x * f.y > 0))
 
 
-def _notches(f: Frame) -> Array:
+def _notches(f: Canvas) -> Array:
     return (f.d < np.where(_mod(f.t, 6) < 3, 4.0, 1.6)) * 1.0
 
 
-def _ticket(f: Frame) -> Array:
+def _ticket(f: Canvas) -> Array:
     u, v = 16 - np.abs(f.x), 16 - np.abs(f.y)
     return ((u * u + v * v < 42) | (f.d < 1.6)) * 1.0
 
 
-def _underline(f: Frame) -> Array:
+def _underline(f: Canvas) -> Array:
     return (f.y > 11.6) * 1.0
 
 
-def _margin(f: Frame) -> Array:
+def _margin(f: Canvas) -> Array:
     return _two(f.x < -11.4, (f.x < -11.4) & (f.x > -12.9))
 
 
-def _tape(f: Frame) -> Array:
+def _tape(f: Canvas) -> Array:
     u, v = np.abs(f.x) - 13.2, np.abs(f.y) - 13.2
     return ((np.abs(u + v) < 2.6) & (np.abs(np.abs(f.x) - np.abs(f.y)) < 8)) * 1.0
 
 
-def _barbed(f: Frame) -> Array:
+def _barbed(f: Canvas) -> Array:
     u = np.abs(_mod(f.t, 6) - 3)
     return ((np.abs(f.d - 2) < 0.6) | ((np.abs(np.abs(f.d - 2) - u) < 0.6) & (u < 1.9))) * 1.0
 
 
-def _bricks(f: Frame) -> Array:
+def _bricks(f: Canvas) -> Array:
     row = np.floor(f.d / 2.1)
     joint = (_mod(f.t + 2.6 * (row % 2), 5.2) < 0.9) | (_mod(f.d, 2.1) < 0.6)
     return _two(_line(f, 0, 4.2), joint & (f.d < 4.2))
@@ -310,7 +310,7 @@ def picture(border: str, side: int) -> np.ndarray:
     x, y = np.meshgrid(at, at)
     top = np.abs(y) >= np.abs(x)
     along = np.choose(top, [y, x])
-    level = ink(Frame(d=16.0 - np.maximum(np.abs(x), np.abs(y)), t=along, x=x, y=y, top=top * 1.0))
+    level = ink(Canvas(d=16.0 - np.maximum(np.abs(x), np.abs(y)), t=along, x=x, y=y, top=top * 1.0))
     rgba = np.zeros((*level.shape, 4))
     for value, colour in ((1.0, first), (2.0, second)):
         rgba = np.where((level == value)[..., None], np.array([*colour, 255], dtype=np.float64), rgba)

@@ -12,7 +12,7 @@ from handful.data.world import factors
 from handful.data.world.draw import VERSION, Scene, draw, inked
 from handful.data.world.knobs import Knobs
 from handful.data.world.media import MEDIA
-from handful.data.world.plan import SPLITS, Plan, make_plan
+from handful.data.world.plan import SPLITS, WorldPlan, make_plan
 from handful.errors import BadInput, nearest
 
 REMEMBER = 1 << 30
@@ -112,7 +112,7 @@ class World(Collection):
         return World, (self.knobs,)
 
 
-def _table(plan: Plan, knobs: Knobs) -> pl.DataFrame:
+def _table(plan: WorldPlan, knobs: Knobs) -> pl.DataFrame:
     columns: dict[str, pl.Series] = {}
     for factor, codes in plan.codes.items():
         names = pl.Series([*factors.values(factor), factors.NEUTRAL.get(factor, "")])

@@ -17,7 +17,7 @@ _PAIR_VALUES = 40
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorldPlan:
     """Factor codes of every image (-1: neutral), its split and data set, and which images are copies of which."""
 
     codes: dict[str, np.ndarray]
@@ -91,7 +91,7 @@ def _pools(knobs: Knobs, lots: Lots) -> dict[str, list[np.ndarray]]:
     return pools
 
 
-def make_plan(knobs: Knobs) -> Plan:
+def make_plan(knobs: Knobs) -> WorldPlan:
     """One row an image, in the order train, valid, test, and by class within."""
     lots = Lots(knobs.seed)
     pools = _pools(knobs, lots)
@@ -216,7 +216,7 @@ def _free(knobs: Knobs, lots: Lots, pools: dict[str, list[np.ndarray]], rows: Ro
     return {factor: codes[factor] for factor in factors.FACTORS}
 
 
-def _with_copies(knobs: Knobs, lots: Lots, codes: Rows, split: np.ndarray, dataset: np.ndarray) -> Plan:
+def _with_copies(knobs: Knobs, lots: Lots, codes: Rows, split: np.ndarray, dataset: np.ndarray) -> WorldPlan:
     n = len(split)
     key = lots.keys("pixels", n)
     train, test = np.flatnonzero(split == 0), np.flatnonzero(split == 2)
@@ -237,7 +237,7 @@ def _with_copies(knobs: Knobs, lots: Lots, codes: Rows, split: np.ndarray, datas
     }
     grain = lots.keys("grain", n) if knobs.near else lots.keys("grain", n)[source]
     medium = np.arange(knobs.styles)
-    return Plan(
+    return WorldPlan(
         shown, split, dataset, tuple(medium.tolist()), copies, {**drawn, "medium": dataset[source]}, key[source], grain
     )
 

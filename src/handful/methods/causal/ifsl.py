@@ -19,8 +19,8 @@ from handful.methods.embedded import EmbeddedLearner
 from handful.methods.gradient.maml import rows
 from handful.methods.gradient.mtl import MTL, descend
 from handful.methods.gradient.sib import SIB
+from handful.methods.layers.stages import Staged, only
 from handful.methods.metric.matchingnet import MatchingNet
-from handful.methods.pieces.stages import Staged, only
 from handful.methods.schedule import Schedule
 from handful.nets.compute import Compute
 from handful.nets.features import embed_rows

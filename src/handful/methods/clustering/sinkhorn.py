@@ -13,7 +13,7 @@ CHECK_EVERY = 10
 
 
 @dataclass
-class Plan:
+class TransportPlan:
     """Transport plans of T problems.
 
     Attributes
@@ -58,7 +58,7 @@ def sinkhorn(
     tolerance: float | None = None,
     carry_on: float | None = None,
     start: Tensor | None = None,
-) -> Plan:
+) -> TransportPlan:
     """Sinkhorn's algorithm (Cuturi, "Sinkhorn distances", NIPS 2013; Algorithm 1 of Centroid Networks).
 
     Minimises ``sum p * cost - gamma * H(p)`` over plans p with row sums ``rows`` and column sums ``columns``.
@@ -110,7 +110,7 @@ def sinkhorn(
     log = torch.log_softmax(m + u[..., None], 1) + log_c[:, None, :]
     error = (log.exp().sum(2) - log_r.exp()).abs().sum(1)
     u = u + least[..., 0] / gamma
-    return Plan(log, u, v, error, taken, error <= (1e-3 if tolerance is None else tolerance))
+    return TransportPlan(log, u, v, error, taken, error <= (1e-3 if tolerance is None else tolerance))
 
 
 def _log_weights(weights: Tensor | None, shape: tuple[int, int], like: Tensor) -> Tensor:

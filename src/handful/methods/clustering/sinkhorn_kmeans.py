@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from handful.errors import BadInput
-from handful.methods.clustering.sinkhorn import Plan, sinkhorn
+from handful.methods.clustering.sinkhorn import TransportPlan, sinkhorn
 
 LARGEST = 20_000_000  # noise values held at once
 
@@ -35,7 +35,7 @@ class Clusters:
     """
 
     centroids: Tensor
-    plan: Plan
+    plan: TransportPlan
     objective: Tensor
     history: Tensor
     shift: Tensor
@@ -256,6 +256,8 @@ def _join(results: list[Clusters]) -> Clusters:
 
 
 def _map(function, results: list[Clusters]) -> Clusters:
-    plan = Plan(*(function(*(getattr(r.plan, f) for r in results)) for f in Plan.__dataclass_fields__))
+    plan = TransportPlan(
+        *(function(*(getattr(r.plan, f) for r in results)) for f in TransportPlan.__dataclass_fields__)
+    )
     rest = {f: function(*(getattr(r, f) for r in results)) for f in Clusters.__dataclass_fields__ if f != "plan"}
     return Clusters(plan=plan, **rest)

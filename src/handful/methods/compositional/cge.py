@@ -16,7 +16,7 @@ from handful.nets.graph import pair_graph, propagate, row_normalised
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class PairGraph:
     """Row-normalised adjacency ``(T, n, n)``, node features ``(T, n, d)`` and where the pairs' nodes are ``(T, C)``."""
 
     adjacency: Tensor
@@ -24,7 +24,7 @@ class Graph:
     pairs: Tensor
 
     @classmethod
-    def of(cls, b: Batch, first: Tensor, second: Tensor) -> Graph:
+    def of(cls, b: Batch, first: Tensor, second: Tensor) -> PairGraph:
         n = first.shape[1] + second.shape[1] + b.C
         adjacency = torch.zeros(len(b.n), n, n, device=b.s.device, dtype=b.s.dtype)
         nodes = torch.zeros(len(b.n), n, first.shape[-1], device=b.s.device, dtype=b.s.dtype)
@@ -74,10 +74,10 @@ class CGE(PerTask):
     def weights(self) -> int:
         return self.hidden * (512 + (self.dim or 512)) + 512 * (self.dim or 512)
 
-    def context(self, b: Batch) -> Graph:
-        return Graph.of(b, *descriptions(b, self.words))
+    def context(self, b: Batch) -> PairGraph:
+        return PairGraph.of(b, *descriptions(b, self.words))
 
-    def start(self, b: Batch, c: Graph) -> Params:
+    def start(self, b: Batch, c: PairGraph) -> Params:
         noise, params = Noise(b), {}  # type: ignore[var-annotated]
         width, dim = b.s.shape[-1], self.dim or b.s.shape[-1]
         noise.linear("g1", c.nodes.shape[-1], self.hidden, params)
@@ -85,7 +85,7 @@ class CGE(PerTask):
         noise.linear("image", width, dim, params)
         return params
 
-    def pairs(self, p: Params, c: Graph) -> Tensor:
+    def pairs(self, p: Params, c: PairGraph) -> Tensor:
         """Embeddings of all pairs ``(T, C, dim)``."""
         # Rows of A sum to one, so A(XW + b) = (AX)W + b.
         x = torch.relu(linear(p, "g1", propagate(c.adjacency, c.nodes)))
@@ -93,12 +93,12 @@ class CGE(PerTask):
         out = torch.gather(x, 1, c.pairs[..., None].expand(-1, -1, x.shape[-1]))
         return F.normalize(out, dim=-1) if self.unit else out
 
-    def losses(self, p: Params, b: Batch, c: Graph) -> Tensor:
+    def losses(self, p: Params, b: Batch, c: PairGraph) -> Tensor:
         seen = b.one_hot.amax(1, keepdim=True) > 0
         logits = linear(p, "image", b.s) @ self.pairs(p, c).transpose(1, 2)
         return cross_entropy(logits.masked_fill(~seen, -1e9), b.y.clamp_min(0), b.y >= 0)
 
-    def scores(self, p: Params, b: Batch, c: Graph) -> Tensor:
+    def scores(self, p: Params, b: Batch, c: PairGraph) -> Tensor:
         return b.close(linear(p, "image", b.q) @ self.pairs(p, c).transpose(1, 2))
 
 

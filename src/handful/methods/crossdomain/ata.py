@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from handful.errors import BadInput
+from handful.methods.layers.imagetasks import Images, OnImages
 from handful.methods.metric.gnn import GNN
 from handful.methods.metric.relationnet import RelationNet
 from handful.methods.metric.tpn import TPN
-from handful.methods.pieces.imagetasks import Images, OnImages
 
 KERNELS = (1, 3, 5, 7, 11, 15)
 

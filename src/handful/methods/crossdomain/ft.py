@@ -14,7 +14,7 @@ from handful.methods.metric.gnn import GNN
 from handful.methods.metric.relationnet import RelationNet
 from handful.methods.metric.tpn import TPN
 from handful.nets.resnet import BasicBlock, Bottleneck
-from handful.nets.resnet12 import Block
+from handful.nets.resnet12 import ResNet12Block
 
 
 def deviation(theta: Tensor) -> Tensor:
@@ -47,11 +47,11 @@ def last_norms(backbone: nn.Module) -> list[nn.BatchNorm2d]:
             main.append(block.bn3)
         elif isinstance(block, BasicBlock):
             main.append(block.bn2)
-        elif isinstance(block, Block):
+        elif isinstance(block, ResNet12Block):
             main += norms(block.body)[-1:]
         if isinstance(block, (BasicBlock, Bottleneck)) and block.downsample is not None:
             shortcuts += norms(block.downsample)
-        elif isinstance(block, Block):
+        elif isinstance(block, ResNet12Block):
             shortcuts += norms(block.shortcut)
     return main + shortcuts or norms(backbone)
 

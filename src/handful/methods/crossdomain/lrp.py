@@ -13,11 +13,8 @@ from torch import Tensor, nn
 from handful.errors import BadInput
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
-from handful.methods.metric.gnn import GNN, Graph
-from handful.methods.metric.relationnet import Relation, RelationNet
-from handful.methods.metric.tpn import TPN
-from handful.methods.pieces.masks import asked
-from handful.methods.pieces.relevance import (
+from handful.methods.layers.masks import asked
+from handful.methods.layers.relevance import (
     log_odds,
     through_convolution,
     through_linear,
@@ -25,6 +22,9 @@ from handful.methods.pieces.relevance import (
     through_pooling,
     weights,
 )
+from handful.methods.metric.gnn import GNN, EdgeNetwork
+from handful.methods.metric.relationnet import Relation, RelationNet
+from handful.methods.metric.tpn import TPN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +130,7 @@ class GNNLRP(Explained, GNN):
         s, q = self.nodes(m, b)
         (_, mine, hot), *_ = self.groups(b)
         nodes, mask = self.graphs(s, q, asked(b), mine, hot)
-        graph: Graph = m["graph"]  # type: ignore[assignment]
+        graph: EdgeNetwork = m["graph"]  # type: ignore[assignment]
         training = graph.training
         graph.eval()
         with torch.no_grad():
@@ -144,7 +144,7 @@ class GNNLRP(Explained, GNN):
         return losses[0] + self.weight_of(b) * losses[1]
 
 
-def explain_graph(graph: Graph, x: Tensor, mask: Tensor) -> Tensor:
+def explain_graph(graph: EdgeNetwork, x: Tensor, mask: Tensor) -> Tensor:
     """Relevance of every feature of every node for the log-odds of all nodes, edges taken as given."""
     states, edges = [x], []
     for edge, convolution in zip(graph.edges[:2], graph.convolutions, strict=True):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from handful.methods.batch import Batch
 from handful.methods.heads import CosineClassifier, fit_linear
-from handful.methods.pieces.pretrained import Pretrained
+from handful.methods.layers.pretrained import Pretrained
 
 
 @dataclass(frozen=True, kw_only=True)

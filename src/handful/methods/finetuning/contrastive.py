@@ -15,10 +15,10 @@ from handful.errors import Mismatch
 from handful.methods.batch import Batch, pad
 from handful.methods.embedded import EmbeddedLearner
 from handful.methods.heads import cosine
-from handful.methods.pieces.contrast import info_nce, nt_xent, supervised
-from handful.methods.pieces.local import descriptors
-from handful.methods.pieces.stages import Staged, only
-from handful.methods.pieces.views import random_view
+from handful.methods.layers.contrast import info_nce, nt_xent, supervised
+from handful.methods.layers.local import descriptors
+from handful.methods.layers.stages import Staged, only
+from handful.methods.layers.views import random_view
 from handful.methods.schedule import Schedule
 from handful.nets.compute import Compute
 from handful.tasks.episode import Task

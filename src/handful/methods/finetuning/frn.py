@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
-from handful.methods.pieces.local import by_class, descriptors
+from handful.methods.layers.local import by_class, descriptors
 from handful.methods.schedule import Schedule
 
 

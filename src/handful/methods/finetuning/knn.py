@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from handful.errors import BadInput
 from handful.methods.batch import Batch
 from handful.methods.heads import squared_distances
-from handful.methods.pieces.pretrained import Pretrained
+from handful.methods.layers.pretrained import Pretrained
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from handful.errors import Mismatch
 from handful.methods.contract import Learner, Predictor
-from handful.methods.pieces.pretrained import Pretrained
+from handful.methods.layers.pretrained import Pretrained
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
 from handful.tasks.episode import Query, Support

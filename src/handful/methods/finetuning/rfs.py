@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from handful.methods.batch import Batch
-from handful.methods.pieces.logistic import fit_logistic
-from handful.methods.pieces.pretrained import Pretrained
+from handful.methods.layers.logistic import fit_logistic
+from handful.methods.layers.pretrained import Pretrained
 from handful.methods.schedule import Schedule
 
 

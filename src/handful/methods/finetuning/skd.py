@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from handful.methods.finetuning.rfs import RFS
-from handful.methods.pieces.rotation import TURNS, rotated
+from handful.methods.layers.rotation import TURNS, rotated
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from handful.errors import BadInput
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
-from handful.methods.pieces.graph import MaskedNorm
-from handful.methods.pieces.masks import asked
+from handful.methods.layers.graph import MaskedNorm
+from handful.methods.layers.masks import asked
 
 
 class Kernel(nn.Module):
@@ -124,7 +124,7 @@ class CDKTPL(CDKT):
 
 
 @dataclass
-class Field:
+class MeanField:
     """What the mean-field steps leave: K⁻¹μ ``(T, C, N)``, D½, the Cholesky factor of B = I + D½KD½, and the bound of
     each task after every step (the last as ``bound``)."""
 
@@ -138,7 +138,9 @@ class Field:
         return self.bounds[-1]
 
 
-def mean_field(kernel: Tensor, hot: Tensor, there: Tensor, classes: Tensor, temperature: float, steps: int) -> Field:
+def mean_field(
+    kernel: Tensor, hot: Tensor, there: Tensor, classes: Tensor, temperature: float, steps: int
+) -> MeanField:
     """Mean-field steps of the logistic-softmax Gaussian process.
 
     With f̃² = E[f²]/τ², γ the mean of the Poisson variables, α the shape of the Gamma one and ω the mean of the
@@ -195,4 +197,4 @@ def mean_field(kernel: Tensor, hot: Tensor, there: Tensor, classes: Tensor, temp
         counts = (gamma * (expected[:, None] - safe.log() + 1)).sum(1)
         shape = torch.lgamma(alpha) + (1 - alpha) * torch.digamma(alpha) - ways.log()
         bounds.append(known.sum((1, 2)) + ((counts + shape) * points).sum(1) - divergence.sum(1))
-    return Field(weights, root, factor, bounds)
+    return MeanField(weights, root, factor, bounds)

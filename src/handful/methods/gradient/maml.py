@@ -15,7 +15,7 @@ from torch.func import functional_call, grad, vmap
 from handful.errors import Mismatch
 from handful.methods.augment import augment
 from handful.methods.contract import Learner, Method, Predictor
-from handful.methods.pieces.support_norm import known_first, use_support_norm
+from handful.methods.layers.support_norm import known_first, use_support_norm
 from handful.methods.schedule import Schedule
 from handful.methods.training import Drawn, run
 from handful.nets import Backbone

@@ -11,7 +11,7 @@ from torch.func import functional_call
 
 from handful.methods.batch import Batch
 from handful.methods.gradient.maml import rows
-from handful.methods.pieces.stages import Staged
+from handful.methods.layers.stages import Staged
 from handful.nets import build as build_net
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
-from handful.methods.pieces.ridge import ridge
+from handful.methods.layers.ridge import ridge
 
 
 class Calibration(nn.Module):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from handful.methods.batch import Batch
 from handful.methods.embedded import EmbeddedLearner
-from handful.methods.pieces.stages import Staged
+from handful.methods.layers.stages import Staged
 from handful.methods.schedule import Schedule
 from handful.nets.compute import Compute
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from handful.errors import BadInput
 from handful.methods.batch import Batch
-from handful.methods.pieces.graph import MaskedNorm
-from handful.methods.pieces.imagetasks import Images, OnImages
-from handful.methods.pieces.local import descriptors
-from handful.methods.pieces.masks import asked
+from handful.methods.layers.graph import MaskedNorm
+from handful.methods.layers.imagetasks import Images, OnImages
+from handful.methods.layers.local import descriptors
+from handful.methods.layers.masks import asked
 
 
 class Fusion(nn.Module):

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
-from handful.methods.pieces.local import by_class, descriptors
-from handful.methods.pieces.slices import in_slices
+from handful.methods.layers.local import by_class, descriptors
+from handful.methods.layers.slices import in_slices
 
 
 class Weigher(nn.Module):

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
 from handful.methods.heads import squared_distances
-from handful.methods.pieces.logistic import fit_logistic
-from handful.methods.pieces.masks import asked
+from handful.methods.layers.logistic import fit_logistic
+from handful.methods.layers.masks import asked
 from handful.methods.schedule import Schedule
 
 

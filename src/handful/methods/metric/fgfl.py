@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from handful.errors import BadInput
 from handful.methods.batch import PADDING, Batch
+from handful.methods.layers.dct import BLOCK, colours, luminance, to_frequencies, to_pixels
+from handful.methods.layers.imagetasks import Images, OnImages
 from handful.methods.metric.protonet import ProtoNet
-from handful.methods.pieces.dct import BLOCK, colours, luminance, to_frequencies, to_pixels
-from handful.methods.pieces.imagetasks import Images, OnImages
 from handful.nets import Backbone
 from handful.nets import build as build_net
 from handful.options import parse_spec

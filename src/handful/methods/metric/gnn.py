@@ -12,19 +12,19 @@ from torch import Tensor, nn
 from handful.errors import BadInput
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
-from handful.methods.pieces.graph import Edges, GraphConvolution, MaskedNorm
-from handful.methods.pieces.masks import asked
+from handful.methods.layers.graph import Edges, MaskedNorm, NeighbourConvolution
+from handful.methods.layers.masks import asked
 
 
-class Graph(nn.Module):
+class EdgeNetwork(nn.Module):
     """Two rounds of learned edges and convolution, each keeping what it was given; a last round answers with labels."""
 
     def __init__(self, width: int, hidden: int, ways: int):
         super().__init__()
         grown = [width, width + hidden // 2, width + hidden // 2 * 2]
         self.edges = nn.ModuleList([Edges(w, hidden) for w in grown])
-        self.convolutions = nn.ModuleList([GraphConvolution(w, hidden // 2) for w in grown[:2]])
-        self.last = GraphConvolution(grown[2], ways, norm=False)
+        self.convolutions = nn.ModuleList([NeighbourConvolution(w, hidden // 2) for w in grown[:2]])
+        self.last = NeighbourConvolution(grown[2], ways, norm=False)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         for edges, convolution in zip(self.edges[:2], self.convolutions, strict=True):
@@ -71,7 +71,7 @@ class GNN(Embedded):
         return {
             "project": nn.Linear(backbone.width, self.width),  # type: ignore[arg-type]
             "norm": MaskedNorm(self.width),
-            "graph": Graph(self.width + self.ways, self.hidden, self.ways),
+            "graph": EdgeNetwork(self.width + self.ways, self.hidden, self.ways),
         }
 
     def nodes(self, m: nn.ModuleDict, b: Batch) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
 from handful.methods.heads import cosine
-from handful.methods.pieces.local import places
+from handful.methods.layers.local import places
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from handful.errors import BadInput
 from handful.methods.batch import Batch
-from handful.methods.pieces.masks import asked
-from handful.methods.pieces.precise import precise
-from handful.methods.pieces.pretrained import Pretrained
+from handful.methods.layers.masks import asked
+from handful.methods.layers.precise import precise
+from handful.methods.layers.pretrained import Pretrained
 
 
 class Navigators:

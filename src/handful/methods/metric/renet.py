@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from handful.errors import BadInput
 from handful.methods.batch import Batch
-from handful.methods.pieces.imagetasks import Images, OnImages
-from handful.methods.pieces.masks import asked
+from handful.methods.layers.imagetasks import Images, OnImages
+from handful.methods.layers.masks import asked
 
 WINDOW = 5
 PAIRS = 512

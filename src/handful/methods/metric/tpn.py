@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
 from handful.methods.heads import squared_distances
-from handful.methods.pieces.graph import nearest_edges, propagate
-from handful.methods.pieces.masks import asked
-from handful.methods.pieces.precise import precise
+from handful.methods.layers.graph import nearest_edges, propagate
+from handful.methods.layers.masks import asked
+from handful.methods.layers.precise import precise
 
 
 class LengthScale(nn.Module):

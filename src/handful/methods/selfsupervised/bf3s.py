@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
 from handful.methods.heads import CosineClassifier, cosine
+from handful.methods.layers.imagetasks import Images, OnImages
+from handful.methods.layers.rotation import TURNS, rotated
 from handful.methods.metric.protonet import ProtoNet
-from handful.methods.pieces.imagetasks import Images, OnImages
-from handful.methods.pieces.rotation import TURNS, rotated
 from handful.methods.schedule import Schedule
 
 

@@ -13,9 +13,9 @@ from handful.errors import BadInput
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
 from handful.methods.heads import squared_distances
-from handful.methods.pieces.masks import asked
-from handful.methods.pieces.rotation import TURNS
-from handful.methods.pieces.turned import Turned
+from handful.methods.layers.masks import asked
+from handful.methods.layers.rotation import TURNS
+from handful.methods.layers.turned import Turned
 
 
 class TreeGates(nn.Module):

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from handful.errors import BadInput
-from handful.methods.pieces.views import random_view
+from handful.methods.layers.views import random_view
 from handful.methods.selfsupervised.simclr import SelfSupervised, projector
 
 

@@ -13,9 +13,9 @@ from handful.errors import BadInput
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
 from handful.methods.heads import cosine, squared_distances
-from handful.methods.pieces.contrast import nt_xent
-from handful.methods.pieces.logistic import fit_logistic
-from handful.methods.pieces.views import random_view
+from handful.methods.layers.contrast import nt_xent
+from handful.methods.layers.logistic import fit_logistic
+from handful.methods.layers.views import random_view
 from handful.methods.schedule import Schedule
 
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
 from handful.methods.heads import squared_distances
-from handful.methods.pieces.rotation import TURNS
-from handful.methods.pieces.turned import Turned
+from handful.methods.layers.rotation import TURNS
+from handful.methods.layers.turned import Turned
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from handful.errors import BadInput
+from handful.methods.layers.imagetasks import Images, OnImages
+from handful.methods.layers.jigsaw import PIECES, puzzles
+from handful.methods.layers.rotation import TURNS, rotated
 from handful.methods.metric.protonet import ProtoNet
-from handful.methods.pieces.imagetasks import Images, OnImages
-from handful.methods.pieces.jigsaw import PIECES, puzzles
-from handful.methods.pieces.rotation import TURNS, rotated
 
 
 def pooled(backbone: nn.Module, x: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from handful.methods.zero_shot.data import Graph
+from handful.methods.zero_shot.data import ClassGraph
 from handful.methods.zero_shot.graph_method import GraphMethod
 from handful.methods.zero_shot.propagation import groups
 
@@ -36,6 +36,6 @@ class ADGPM(GraphMethod):
 
     name: ClassVar[str] = "adgpm"
 
-    def sets(self, graph: Graph) -> list[list[Tensor]]:
+    def sets(self, graph: ClassGraph) -> list[list[Tensor]]:
         both = [groups(graph, d, self.farthest) for d in ("descendants", "ancestors")]
         return both if self.order == "descendants first" else both[::-1]

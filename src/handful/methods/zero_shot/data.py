@@ -23,7 +23,7 @@ State = dict[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class ClassGraph:
     """The hierarchy as tensors: edges child -> parent and one description a node."""
 
     child: Tensor
@@ -45,7 +45,7 @@ class Training:
     y: Tensor
     s: Tensor
     places: Tensor | None
-    graph: Graph | None
+    graph: ClassGraph | None
     memo: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -77,7 +77,7 @@ class Given:
     y: Tensor
     s: Tensor
     places: Tensor | None
-    graph: Graph | None
+    graph: ClassGraph | None
     shape: tuple[int, ...]
     memo: dict[Any, Any] = field(default_factory=dict)
 
@@ -133,9 +133,9 @@ def read(method: ZeroShotMethod, rule: ZeroShot, compute: Compute) -> Given:
     )
 
 
-def _graph(semantics: Semantics, device: str) -> Graph | None:
+def _graph(semantics: Semantics, device: str) -> ClassGraph | None:
     if semantics.taxonomy is None or semantics.nodes is None:
         return None
     tree = semantics.taxonomy
     edges = [torch.as_tensor(e.astype(np.int64), device=device) for e in (tree.child, tree.parent)]
-    return Graph(edges[0], edges[1], torch.as_tensor(semantics.nodes, device=device))
+    return ClassGraph(edges[0], edges[1], torch.as_tensor(semantics.nodes, device=device))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from handful.errors import BadInput
 from handful.methods.zero_shot.base import ZeroShotMethod
-from handful.methods.zero_shot.data import Candidates, Graph, State, Training
+from handful.methods.zero_shot.data import Candidates, ClassGraph, State, Training
 from handful.methods.zero_shot.gradient import adam
 from handful.methods.zero_shot.linear import training_classifier
 from handful.methods.zero_shot.propagation import GraphNet
@@ -50,7 +50,7 @@ class GraphMethod(ZeroShotMethod):
     needs_graph: ClassVar[bool] = True
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"weight_decay": (5e-5, 5e-4), "epochs": (300, 1000, 3000)}
 
-    def sets(self, graph: Graph) -> list[list[Tensor]]:
+    def sets(self, graph: ClassGraph) -> list[list[Tensor]]:
         """Adjacencies of each layer, repeated in turn."""
         raise NotImplementedError
 
@@ -62,7 +62,7 @@ class GraphMethod(ZeroShotMethod):
         if key not in data.memo or data.memo[key].done > self.epochs:
             weight, bias = training_classifier(data, self.sharpness, self.decay, self.steps, bias=True)
             target = F.normalize(torch.cat([weight * self.sharpness, bias[:, None]], dim=1), dim=1)
-            data.memo[key] = _Progress(self, graph, places, target)
+            data.memo[key] = _GraphProgress(self, graph, places, target)
         return {"classifiers": data.memo[key].at(self.epochs)}
 
     def prepare(self, state: State, candidates: Candidates) -> Tensor:
@@ -73,10 +73,10 @@ class GraphMethod(ZeroShotMethod):
         return x @ prepared[:, :-1].T + prepared[:, -1]
 
 
-class _Progress:
+class _GraphProgress:
     """A training that can go on from where it stopped, to the same weights as one that never did."""
 
-    def __init__(self, method: GraphMethod, graph: Graph, places: Tensor, target: Tensor):
+    def __init__(self, method: GraphMethod, graph: ClassGraph, places: Tensor, target: Tensor):
         self.name, self.target = method.name, target
         self.nodes = F.normalize(graph.nodes, dim=1)
         widths = [self.nodes.shape[1], *method.hidden, target.shape[1]]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from handful.errors import BadInput, Mismatch
 from handful.methods.contract import Learner, Predictor
-from handful.methods.zero_shot.data import Candidates, Graph, State
+from handful.methods.zero_shot.data import Candidates, ClassGraph, State
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
@@ -45,9 +45,9 @@ class ZeroShotLearner(Learner):
         return bool(self.tensors)
 
     @property
-    def graph(self) -> Graph | None:
+    def graph(self) -> ClassGraph | None:
         t = self.tensors
-        return Graph(t["child"], t["parent"], t["nodes"]) if "nodes" in t else None
+        return ClassGraph(t["child"], t["parent"], t["nodes"]) if "nodes" in t else None
 
     def normalised(self, x: Tensor) -> Tensor:
         if self.method.features == "standard":

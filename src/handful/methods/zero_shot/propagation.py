@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from handful.data import bfs
-from handful.methods.zero_shot.data import Graph
+from handful.methods.zero_shot.data import ClassGraph
 
 SLOPE = 0.2
 
@@ -20,7 +20,7 @@ def _sparse(rows: Tensor, columns: Tensor, values: Tensor, n: int) -> Tensor:
     return torch.sparse_coo_tensor(torch.stack([rows, columns]), values, (n, n), check_invariants=False).coalesce()
 
 
-def adjacency(graph: Graph, normalise: str) -> Tensor:
+def adjacency(graph: ClassGraph, normalise: str) -> Tensor:
     """The undirected graph with self-loops, ``row``-normalised (D^-1 A) or ``symmetric`` (D^-1/2 A D^-1/2)."""
     n, device = len(graph), graph.nodes.device
     own = torch.arange(n, device=device)
@@ -31,7 +31,7 @@ def adjacency(graph: Graph, normalise: str) -> Tensor:
     return _sparse(rows, columns, values, n)
 
 
-def groups(graph: Graph, direction: str, farthest: int = 4) -> list[Tensor]:
+def groups(graph: ClassGraph, direction: str, farthest: int = 4) -> list[Tensor]:
     """Relatives by distance, one row-normalised matrix a group: 0 (oneself), 1, ..., farthest and beyond.
 
     ``direction`` is ``ancestors`` or ``descendants``; a row without relatives in a group is zero.
@@ -87,7 +87,7 @@ class GraphLayer(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
+class ReceptiveField:
     """What some nodes' outputs depend on: the nodes to begin with, and each layer's adjacencies cut down to it."""
 
     nodes: Tensor
@@ -110,13 +110,13 @@ class GraphNet(nn.Module):
             for i, (a, b) in enumerate(itertools.pairwise(widths))
         )
 
-    def forward(self, h: Tensor, field: Field | None = None, drop: torch.Generator | None = None) -> Tensor:
+    def forward(self, h: Tensor, field: ReceptiveField | None = None, drop: torch.Generator | None = None) -> Tensor:
         h = h if field is None else h[field.nodes]
         for i, layer in enumerate(self.layers):
             h = layer(h, self.sets[i % len(self.sets)] if field is None else field.layers[i], drop)
         return F.normalize(h, dim=1)
 
-    def field(self, rows: Tensor) -> Field:
+    def field(self, rows: Tensor) -> ReceptiveField:
         """The receptive field of some nodes, from the last layer back to the first."""
         layers: list[list[Tensor]] = []
         for i in reversed(range(len(self.layers))):
@@ -124,7 +124,7 @@ class GraphNet(nn.Module):
             heard = torch.unique(torch.cat([a.indices()[1] for a in whole]))
             layers.append([_columns(a, heard) for a in whole])
             rows = heard
-        return Field(rows, layers[::-1])
+        return ReceptiveField(rows, layers[::-1])
 
 
 def _columns(a: Tensor, kept: Tensor) -> Tensor:

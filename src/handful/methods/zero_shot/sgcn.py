@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from handful.methods.zero_shot.data import Graph
+from handful.methods.zero_shot.data import ClassGraph
 from handful.methods.zero_shot.graph_method import GraphMethod
 from handful.methods.zero_shot.propagation import adjacency
 
@@ -24,5 +24,5 @@ class SGCN(GraphMethod):
 
     name: ClassVar[str] = "sgcn"
 
-    def sets(self, graph: Graph) -> list[list[Tensor]]:
+    def sets(self, graph: ClassGraph) -> list[list[Tensor]]:
         return [[adjacency(graph, self.normalise)]]

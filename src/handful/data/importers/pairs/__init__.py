@@ -8,6 +8,7 @@ from typing import Any
 
 from handful.data.sources import Source
 from handful.errors import BadInput
+from handful.files import parse_json
 
 
 def shallowest(names: list[str]) -> list[str]:
@@ -27,9 +28,11 @@ def one_named(source: Source, *endings: str) -> str:
 def read_object(source: Source, name: str) -> dict[str, Any]:
     """A JSON file that holds one object; one that cannot be read is refused with its line."""
     try:
-        facts = json.loads(source.text(name))
+        facts = parse_json(source.text(name))
     except json.JSONDecodeError as error:
         raise _not_json(source, name, error.lineno, error.msg) from error
+    except ValueError as error:
+        raise BadInput(f"{source.where(name)} is not usable JSON ({error}); fetch the file again") from error
     if not isinstance(facts, dict):
         raise BadInput(f"{source.where(name)} holds no JSON object; fetch the file again")
     return facts
@@ -53,6 +56,8 @@ def read_records(source: Source, name: str) -> Iterator[dict[str, Any]]:
             record, at = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
             raise _not_json(source, name, error.lineno, error.msg) from error
+        except (RecursionError, ValueError) as error:
+            raise BadInput(f"{source.where(name)} is not usable JSON ({error}); fetch the file again") from error
         if not isinstance(record, dict):
             raise BadInput(f"{source.where(name)} holds {str(record)[:40]!r} among its records; fetch the file again")
         yield record

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import io
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from handful.data.importers import Importer, Item, Listing, images_or_refuse
+from handful.data.importers.arrays import read_mat
 from handful.data.importers.pairs import ImageNames, one_named
 from handful.data.sources import Source
 from handful.errors import BadInput
@@ -47,21 +49,18 @@ class Hico(Importer):
             raise BadInput(f"hico: several is {' or '.join(SEVERAL)}, not {self.several!r}")
         images_or_refuse(source)
         file = one_named(source, "anno.mat")
-        annotation = _mat(source, file)
+        shown = "list_action.vname_ing" if self.ing else "list_action.vname"
+        halves_of = [f"{kind}_{part}" for kind in ("list", "anno") for part in ("train", "test")]
+        annotation = _mat(source, file, ["list_action.vname", shown, "list_action.nname", *halves_of])
         try:
-            actions = [
-                (str(a.vname), str(a.vname_ing if self.ing else a.vname), str(a.nname))
-                for a in np.atleast_1d(annotation["list_action"])
-            ]
+            verbs, named, things = (_texts(annotation[k]) for k in ("list_action.vname", shown, "list_action.nname"))
+            actions = list(zip(verbs, named, things, strict=True))
             halves = {
-                part: (
-                    [str(n) for n in np.atleast_1d(annotation[f"list_{part}"])],
-                    np.asarray(annotation[f"anno_{part}"]),
-                )
+                part: (_texts(annotation[f"list_{part}"]), np.asarray(annotation[f"anno_{part}"]))
                 for part in ("train", "test")
                 if f"list_{part}" in annotation
             }
-        except (KeyError, AttributeError) as error:
+        except (KeyError, ValueError) as error:
             raise BadInput(f"{source.where(file)} lacks {error}; give HICO's own anno.mat") from error
         for part, (names, marks) in halves.items():
             if marks.size != len(actions) * len(names):
@@ -99,10 +98,13 @@ class Hico(Importer):
         return Listing(items, ("action", "object"), ("hico",), licence="research use", notes=tuple(notes))
 
 
-def _mat(source: Source, file: str) -> dict[str, Any]:
-    from scipy.io import loadmat
+def _texts(values: Any) -> list[str]:
+    return [str(v) for v in np.asarray(values).reshape(-1)]
 
-    try:
-        return loadmat(io.BytesIO(source.read(file)), squeeze_me=True, struct_as_record=False)  # type: ignore[arg-type]
-    except Exception as error:  # a damaged file ends in whatever its bytes lead the reader to
-        raise BadInput(f"{source.where(file)} is not a MATLAB 5-7 file ({error}); fetch it again") from error
+
+def _mat(source: Source, file: str, names: list[str]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="handful-hico-") as place:
+        copy = Path(place) / "anno.mat"
+        copy.write_bytes(source.read(file))
+        found = read_mat(copy, names, source.where(file))
+    return {name: array for name, array in found.items() if array is not None}
