@@ -138,13 +138,13 @@ HOGS = {
 
 FORGERIES = {
     "garbage from a thread": "import threading; threading.Thread(target=lambda: [os.write(4, os.urandom(4096)) for _ in range(50)], daemon=True).start(); time.sleep(0.3)",
-    "answer before the question": "os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack() + sys.modules['_handful_protocol'].Frame(5, 0).pack() + bytes(400)); time.sleep(0.3)",
-    "two reports": "os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack()); os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack()); time.sleep(0.3)",
+    "answer before the question": "os.write(4, sys.modules['_handful_protocol'].ChildReport(4, 0).pack() + sys.modules['_handful_protocol'].ChildReport(5, 0).pack() + bytes(400)); time.sleep(0.3)",
+    "two reports": "os.write(4, sys.modules['_handful_protocol'].ChildReport(4, 0).pack()); os.write(4, sys.modules['_handful_protocol'].ChildReport(4, 0).pack()); time.sleep(0.3)",
     "unknown code": "os.write(4, b'hf01' + bytes([4, 200, 0, 0]) + bytes(2040)); time.sleep(0.3)",
     "the platform's failure": "os.write(4, b'hf01' + bytes([4, 11, 0, 0]) + bytes(2040)); time.sleep(0.3)",
-    "earlier stage": "os.write(4, sys.modules['_handful_protocol'].Frame(1, 0).pack()); time.sleep(0.3)",
-    "half a report": "os.write(4, sys.modules['_handful_protocol'].Frame(4, 0).pack()[:1000] + os.urandom(3000)); time.sleep(0.3)",
-    "stage of training": "os.write(4, sys.modules['_handful_protocol'].Frame(2, 0).pack()); time.sleep(0.3)",
+    "earlier stage": "os.write(4, sys.modules['_handful_protocol'].ChildReport(1, 0).pack()); time.sleep(0.3)",
+    "half a report": "os.write(4, sys.modules['_handful_protocol'].ChildReport(4, 0).pack()[:1000] + os.urandom(3000)); time.sleep(0.3)",
+    "stage of training": "os.write(4, sys.modules['_handful_protocol'].ChildReport(2, 0).pack()); time.sleep(0.3)",
 }  # fmt: skip
 
 SWAPPED = """

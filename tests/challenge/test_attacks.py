@@ -668,7 +668,7 @@ def test_a_reply_with_more_than_was_asked_is_a_protocol_error(arena):
     text = source(
         predict="""
         a = np.zeros((len(X), 5), np.float32)
-        os.write(4, sys.modules['_handful_protocol'].Frame(5, 0).pack() + a.tobytes() + b"more" * 1000)
+        os.write(4, sys.modules['_handful_protocol'].ChildReport(5, 0).pack() + a.tobytes() + b"more" * 1000)
         time.sleep(1)
         """
     )
@@ -710,7 +710,7 @@ def test_forged_streams_of_files_are_refused(arena, what):
     text = source(
         save=f"""
         p = sys.modules["_handful_protocol"]
-        p.write_all(4, p.Frame(3, 0).pack() + {STREAMS[what]} + p.pack_block(3))
+        p.write_all(4, p.ChildReport(3, 0).pack() + {STREAMS[what]} + p.pack_block(3))
         time.sleep(1)
         """
     )
