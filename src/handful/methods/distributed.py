@@ -63,8 +63,9 @@ def join(device: str = "cpu") -> Group:
 
 
 def leave() -> None:
-    """End the group, if there is one."""
+    """End the group, if there is one: all together, for gloo's threads abort a process that leaves while another still talks."""
     if dist.is_available() and dist.is_initialized():
+        dist.barrier()
         dist.destroy_process_group()
 
 
