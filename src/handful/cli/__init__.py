@@ -169,6 +169,8 @@ def main(arguments: list[str] | None = None) -> None:
             _end("the disk is full; free some space and run the same command again")
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             _end(f"{error.filename or 'a file'} cannot be written or read ({error.strerror}); check its permissions")
+        if error.errno in (errno.ENOENT, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL) and error.filename:
+            _end(f"{error.filename} cannot be written or read ({error.strerror}); name another place")
         if error.errno in (errno.EEXIST, errno.ENOTDIR):
             _end(
                 f"{error.filename or 'a place'} cannot be written ({error.strerror}): a file is in its way; name another"

@@ -17,7 +17,7 @@ import typer
 from handful.errors import BadInput
 
 TASKS, TRAINING, WORK, OUTPUT = "Tasks", "Method and training", "Where the work runs", "Output"
-SEEING = "How images are seen"
+SEEING, READING = "How images are seen", "How files are read"
 """Groups of options in ``--help``, the same in every verb."""
 
 Ways = Annotated[
@@ -66,6 +66,17 @@ Set = Annotated[
         help="Option of the method, key=value (net=resnet12, schedule.steps=500); may be repeated.",
         rich_help_panel=TRAINING,
     ),
+]
+As = Annotated[
+    str,
+    typer.Option(
+        "--as",
+        help="Layout: folders, meta-album, concept-context, omniglot, csv, ... (handful ls importers).",
+        rich_help_panel=READING,
+    ),
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", "-s", help="Option of the importer, key=value.", rich_help_panel=READING)
 ]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.", rich_help_panel=WORK)]
 Precision = Annotated[str, typer.Option("--precision", help="float32, bfloat16 or float16.", rich_help_panel=WORK)]
