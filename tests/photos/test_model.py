@@ -147,7 +147,12 @@ def test_the_two_verbs(folder, tmp_path, capsys):
     (tmp_path / "new" / "broken.jpg").write_bytes(b"no")
     table = tmp_path / "answers.csv"
     code, out, err = call(capsys, "predict", tmp_path / "model", tmp_path / "new", "--csv", table)
-    assert code == 0 and len(out.splitlines()) == 5 and "1 unreadable" in out and err.count("broken.jpg is not an image") == 1
+    assert (
+        code == 0
+        and len(out.splitlines()) == 5
+        and "1 unreadable" in out
+        and err.count("broken.jpg is not an image") == 1
+    )
     import polars as pl
 
     frame = pl.read_csv(table)

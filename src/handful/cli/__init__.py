@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import logging
 import os
 import re
 import signal
@@ -155,6 +156,10 @@ class _Notes:
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the console script."""
     signal.signal(signal.SIGINT, _stop)
+    for stream in (sys.stdout, sys.stderr):  # a terminal that has no ± or block letters shows a question mark instead
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # its complaint about a read-only HOME helps nobody
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _Notes(warnings.showwarning)

@@ -13,7 +13,7 @@ import typer
 
 from handful.cli import data_get
 from handful.cli.data_pairs import built_by, is_pairs, pair_facts, print_pairs
-from handful.cli.options import OUTPUT, READING, WORK, As, Json, Scheme, Settings, emit, parse_settings
+from handful.cli.options import OUTPUT, READING, WORK, As, Json, Scheme, Settings, emit, must_end, parse_settings
 from handful.errors import BadInput
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -299,6 +299,7 @@ def show(
 
     handful data show world --classes 8 --each 12 --out world.png
     """
+    must_end(out, "--out", ".png")
     from handful.data.opening import open_collection
     from handful.data.show import class_sheet
     from handful.files import write_atomically

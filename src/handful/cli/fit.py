@@ -19,6 +19,7 @@ from handful.cli.options import (
     Threads,
     compute_of,
     emit,
+    must_end,
     parse_settings,
 )
 
@@ -89,6 +90,7 @@ def fit(
     from handful.photos.model import fit as fit_photos
     from handful.photos.model import is_photo_model
 
+    must_end(page, "--page", ".html", ".htm")
     if out.exists() and not is_photo_model(out) and any(out.iterdir() if out.is_dir() else [out]):
         raise BadInput(f"{out} exists and is not a classifier of photos; name another folder or remove it first")
     model = fit_photos(

@@ -122,6 +122,14 @@ def usable_folder(out: Path | None) -> None:
             raise BadInput(f"--out {out} cannot be a folder: {place} is a file; name another place")
 
 
+def must_end(place: Path | None, option: str, *endings: str) -> None:
+    """Refuse, before any work, a file whose name promises another kind than is written."""
+    if place is not None and place.is_dir():
+        raise BadInput(f"{option} {place} is a folder; name a file")
+    if place is not None and not place.name.lower().endswith(endings):
+        raise BadInput(f"{option} {place} does not end in {' or '.join(endings)}, which is what is written; rename it")
+
+
 def parse_settings(items: list[str] | None) -> dict[str, Any]:
     """``key=value`` pairs; values are Python literals where they look like one, else text."""
     out: dict[str, Any] = {}

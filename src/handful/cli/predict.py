@@ -19,6 +19,7 @@ from handful.cli.options import (
     Threads,
     compute_of,
     emit,
+    must_end,
     parse_settings,
 )
 
@@ -108,8 +109,7 @@ def _free(csv: Path | None, page: Path | None, folder: Path | None) -> None:
     """Refuse before any work what could not be written after it."""
     from handful.errors import BadInput
 
-    for option, place in (("--csv", csv), ("--page", page)):
-        if place is not None and place.is_dir():
-            raise BadInput(f"{option} {place} is a folder; name a file")
+    must_end(csv, "--csv", ".csv")
+    must_end(page, "--page", ".html", ".htm")
     if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"--sort-into {folder} is there already; name a folder that does not exist yet")
