@@ -321,6 +321,24 @@ def test_ctrl_c_ends_with_a_sentence_and_the_run_goes_on_later(packed, tmp_path)
     assert not [p for p in out.rglob(".*") if p.name != ".."]
 
 
+def test_ctrl_c_ends_an_audit_and_is_not_taken_for_a_failed_diagnosis(capsys, packed, tmp_path, monkeypatch):
+    from handful import registry
+
+    begun = []
+
+    def interrupted(self, context):
+        begun.append(self.name)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+
+    for name in registry.names("diagnoses"):
+        monkeypatch.setattr(registry.get("diagnoses", name), "run", interrupted)
+    page = tmp_path / "audit.html"
+    code, out, err = call(capsys, "audit", packed, "--minutes", "1", "--net", "pixels", "--out", str(page))
+    assert code == 2 and "stopped by the keyboard; it did not finish" in err and len(begun) == 1
+    assert not page.exists() and not out
+
+
 def test_a_bug_still_shows_its_traceback(packed, monkeypatch):
     import handful.cli.options as options
 
