@@ -26,7 +26,6 @@ CIRCLES = [
     )},
     {f"handful.runs.{m}" for m in ("cluster", "embedding", "engine", "evaluate", "matrix", "recipe", "scoring")},
     {"handful.methods.embedded", "handful.methods.training"},
-    {"handful.challenge.results", "handful.challenge.scores"},
 ]  # fmt: skip
 
 
