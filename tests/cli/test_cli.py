@@ -406,3 +406,21 @@ def test_a_file_in_the_way_of_a_folder_is_one_sentence(command, tmp_path, capfd)
     said = capfd.readouterr().err
     assert end.value.code == 2 and "a file" in said and "Traceback" not in said and str(place) in said
     assert place.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("asked", "ways"),
+    [
+        (["--rule-set", "of.ways=3"], {3}),
+        (["--rule-set", "of=any-way", "--rule-set", "of.ways=2-4"], {2, 3, 4}),
+        (["--rule-set", "of=n-way", "--ways", "4"], {4}),
+        (["--ways", "2"], {2}),
+    ],
+)
+def test_the_rule_that_another_wraps_is_named_on_the_command_line(capsys, asked, ways):
+    command = ["tasks", "draw", "world:size=16", "--rule", "clustering", "--tasks", "40", "--queries", "2", "--json"]
+    code, out, err = call(capsys, *command, *asked)
+    assert code == 0, err
+    found = {int(n) for n in re.findall(r'"ways": (\d+)', out)}
+    assert found == ways
+    assert call(capsys, *command, "--rule-set", "of=m-way")[0] == 2
