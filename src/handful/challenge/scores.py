@@ -13,6 +13,7 @@ import polars as pl
 from handful.challenge.plan import TaskRow
 from handful.data.store import write_atomically
 from handful.errors import BadInput
+from handful.frames import write_frame
 from handful.metrics.base import Estimate, mean_interval
 from handful.metrics.difficulty import difficulty as difficulty
 
@@ -105,7 +106,7 @@ def write(frame: pl.DataFrame, folder: Path, seconds: float, title: str) -> dict
     facts = summary(frame, seconds)
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(facts, indent=1) + "\n"
-    write_atomically(folder / "tasks.parquet", lambda t: frame.write_parquet(t))
+    write_atomically(folder / "tasks.parquet", lambda t: write_frame(frame, t))
     write_atomically(folder / "scores.json", lambda t: t.write_text(text, encoding="utf-8"))
     write_atomically(folder / "scores.txt", lambda t: t.write_text(scores_text(frame, seconds), encoding="utf-8"))
     page = results_page(frame, title)

@@ -14,6 +14,7 @@ from handful.challenge import scores
 from handful.challenge.results import difficulty_figure
 from handful.data.store import write_atomically
 from handful.errors import BadInput
+from handful.frames import write_frame
 
 if TYPE_CHECKING:
     from handful.challenge.rules import Line
@@ -72,7 +73,7 @@ def write_tables(frames: Mapping[str, pl.DataFrame], folder: Path) -> list[Path]
 
 
 def _write_csv(table: pl.DataFrame, path: Path) -> None:
-    write_atomically(path, lambda t: table.write_csv(t))
+    write_atomically(path, lambda t: write_frame(table, t, "csv"))
 
 
 def export_csv(lines: Sequence[Line], named: bool = True) -> str:
