@@ -62,8 +62,10 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         write(temporary)
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):  # people know the file that they asked for, not the one that was to become it
+            error.filename, error.filename2 = str(path), None
         raise
 
 

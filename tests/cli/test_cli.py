@@ -66,6 +66,29 @@ def test_every_verb_shows_examples_whose_options_exist(words, command):
         assert {w for w in after if re.fullmatch(r"--?[a-z][a-z-]*", w)} <= known, example
 
 
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("data", "show", "world:size=16", "--out", "sheet.xyz"), "does not end in .png"),
+        (("report", "runs", "--out", "page.pdf"), "does not end in .html"),
+        (("eval", "nearest-centroid", "world:size=16", "--tasks", "0"), "number of tasks"),
+        (("eval", "nearest-centroid", "world:size=16", "--tasks", "4", "--out", "/proc/nowhere/x"), "/proc/nowhere"),
+    ],
+)
+def test_what_cannot_be_written_as_its_name_says_is_refused(capsys, tmp_path, monkeypatch, words, why):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call(capsys, *words)
+    assert code == 2 and not out and err.count("\n") == 1 and why in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_terminal_without_special_letters_still_shows_statistics(packed):
+    done = subprocess.run(
+        [*COMMAND, "data", "stats", packed], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "cp1252"}
+    )
+    assert done.returncode == 0 and not done.stderr and done.stdout
+
+
 def test_long_helps_have_groups_of_options_with_one_name_for_one_group():
     for words, command in leaves():
         if words.startswith(("challenge", "zero-shot")) or len(command.params) < 12:

@@ -39,9 +39,19 @@ def test_importers_are_registered_and_state_size_and_grey(name):
 
 @pytest.mark.parametrize("wrap", ["", "birds/", "a/b/"])
 def test_class_folders_under_any_wrapping(tree, wrap):
-    found = Folders().read(open_source(tree({f"{wrap}cat/1.png": P, f"{wrap}dog/2.png": P, f"{wrap}dog/old/3.png": P})))
+    found = Folders().read(open_source(tree({f"{wrap}cat/1.png": P, f"{wrap}dog/2.png": P, f"{wrap}dog/3.png": P})))
     assert rows(found, "label") == [("cat",), ("dog",), ("dog",)]
     assert found.schemes == ()
+
+
+def test_folders_in_folders_are_asked_about_and_never_merged_in_silence(tree):
+    source = open_source(tree({"birds/owl/1.png": P, "birds/wren/2.png": P, "trees/elm/3.png": P}))
+    with pytest.raises(BadInput, match=r"level=1 \(birds, trees: 2 classes\) or level=2 \(elm, owl, ...: 3 classes\)"):
+        Folders().read(source)
+    assert set(rows(Folders(level=1).read(source), "label")) == {("birds",), ("trees",)}
+    assert set(rows(Folders(level=2).read(source), "label")) == {("elm",), ("owl",), ("wren",)}
+    with pytest.raises(BadInput, match="folders 2 deep; level=3 is none of them"):
+        Folders(level=3).read(source)
 
 
 def test_outer_folders_named_by_split_are_splits(tree):
@@ -128,7 +138,9 @@ def test_a_wrong_meta_album_table_is_refused_with_its_line(tree, table, message)
 def test_a_csv_with_a_split_column_and_two_label_columns(tree):
     table = "path,attribute,object,split\nimages/1.png,wet,dog,train\nimages/2.png,dry,dog,val\n\n"
     source = open_source(tree({"images/1.png": P, "images/2.png": P, "labels.csv": table}))
-    found = Csv().read(source)
+    with pytest.raises(BadInput, match="columns attribute, object, of which any may be the class; say which"):
+        Csv().read(source)
+    found = Csv(labels="attribute,object").read(source)
     assert found.labels == ("attribute", "object") and found.schemes == ("split",)
     assert [i.splits["split"] for i in found.items] == ["train", "valid"]
     assert Csv(labels="object", context="attribute").read(source).context == "attribute"

@@ -130,7 +130,7 @@ def test_another_encoder_is_refused_in_one_sentence(fitted, tmp_path, capsys):
 
 def test_a_network_that_is_not_installed_is_named_with_its_extra(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
-    with pytest.raises(Missing, match=r"handful\[pretrained\].*--net pixels"):
+    with pytest.raises(Missing, match=r"\[pretrained\].*--net pixels"):
         hf.fit(folder)
     code, _, err = call(capsys, "fit", folder, "--out", tmp_path / "model")
     assert code == 2 and err.count("\n") == 1 and not (tmp_path / "model").exists()
@@ -147,7 +147,12 @@ def test_the_two_verbs(folder, tmp_path, capsys):
     (tmp_path / "new" / "broken.jpg").write_bytes(b"no")
     table = tmp_path / "answers.csv"
     code, out, err = call(capsys, "predict", tmp_path / "model", tmp_path / "new", "--csv", table)
-    assert code == 0 and len(out.splitlines()) == 4 and err.count("broken.jpg is not an image") == 1
+    assert (
+        code == 0
+        and len(out.splitlines()) == 5
+        and "1 unreadable" in out
+        and err.count("broken.jpg is not an image") == 1
+    )
     import polars as pl
 
     frame = pl.read_csv(table)
@@ -161,7 +166,7 @@ def wrong_folders(tmp_path, folder):
     empty, one, single, unreadable, loose = (tmp_path / n for n in ("empty", "one", "single", "unreadable", "loose"))
     empty.mkdir()
     write_photos(one, classes=("ash",))
-    write_photos(single, each=2)
+    write_photos(single, each=2, classes=("ash", "fir"))
     (single / "fir" / "01.jpg").unlink()
     (unreadable / "a").mkdir(parents=True)
     (unreadable / "a" / "x.jpg").write_bytes(b"no")

@@ -79,7 +79,7 @@ def test_what_is_no_photo_is_refused(wrong, words):
 def test_unreadable_photos_are_named_and_the_others_read(folder):
     (folder / "ash" / "cut.jpg").write_bytes((folder / "ash" / "01.jpg").read_bytes()[:300])
     (folder / "ash" / "empty.png").write_bytes(b"")
-    (folder / "fir" / "phone.HEIC").write_bytes(b"ftypheic")
+    (folder / "fir" / "phone.HEIC").write_bytes(b"\0\0\0\x18ftypheic")
     (folder / "notes.txt").write_text("not a photo")
     read, y, classes = read_classes(folder, SIDE)
     assert classes == ("ash", "birch", "cedar", "fir") and np.bincount(y).tolist() == [6, 6, 6, 6]

@@ -73,6 +73,18 @@ def test_runs_that_share_a_method_are_told_apart_by_what_differs(base):
     assert len(gather([base, base]).entries) == 1
 
 
+def test_runs_that_differ_in_a_training_seed_alone_are_one_method(base):
+    def trained(seed, **options):
+        options = {**base.identity["options"], "schedule": {"seed": seed}, **options}
+        return dataclasses.replace(base, identity={**base.identity, "options": options}, path=None)
+
+    assert {e.label for e in gather([trained(0), trained(1), trained(2)]).entries} == {"nearest-centroid"}
+    mixed = [e.label for e in gather([trained(0), trained(1), trained(0, net="conv4")]).entries]
+    assert mixed[0] == mixed[1] != mixed[2] and "seed" not in "".join(mixed)
+    twice = [e.label for e in gather([trained(0), trained(0), trained(1)]).entries]
+    assert len(set(twice)) == 3, "the same training twice is no second seed"
+
+
 def test_json_facts_are_the_tables_facts(folders, capsys, tmp_path):
     code, out, err = call(
         capsys, "report", str(folders), "--json", "--tables", str(tmp_path), "--as", "csv", "--test", "t"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from handful import registry
 from handful.runs.recipe import packaged, read_recipe, run_recipe
 
 NAMES = [name for name in packaged() if name.startswith("metacoco/")]
@@ -26,21 +25,6 @@ def test_tables_hold_the_papers_rows():
     reported = {m.title: m.reported for m in read_recipe("metacoco/table6").method}
     assert reported["ProtoNet, Conv64F"] == {"5-way 1-shot": (37.92, 0.35), "5-way 5-shot": (51.39, 0.38)}
     assert read_recipe("metacoco/table2").method[0].reported["5-way 5-shot"] == 60.78
-
-
-def test_methods_carry_the_papers_marks():
-    """GL, LL and TT of Table 2, save where it marks a method trained on tasks as GL (CovaMNet, DN4)."""
-    marks = {
-        "GL+TT": "baseline baseline++ rfs-simple neg-cosine skd-gen0 frn contrastive linear cosine k-nn",
-        "GL+LL+TT": "lp-ft-fb mtl mtl+ifsl",
-        "LL+TT": "maml versa r2d2 anil boil cdkt+ml cdkt+pl deepbdc fgfl putm tsa+deta moco simclr sib maml+ifsl sib+ifsl",
-        "GL+LL": "can",
-        "LL": "covamnet dn4 protonet ssfsl hts sla bf3s relationnet gnn tpn matchingnet matchingnet+ifsl relationnet+ata "
-        "relationnet+ft gnn+ata gnn+ft tpn+ata tpn+ft",
-    }
-    for mark, names in marks.items():
-        for name in names.split():
-            assert registry.get("methods", name).learning == mark, name
 
 
 def test_a_table_is_filled_with_reported_beside_measured():

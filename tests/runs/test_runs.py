@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import multiprocessing
 import os
@@ -141,6 +142,29 @@ def test_another_runs_folder_is_refused_and_untouched(packed, tmp_path):
     (tmp_path / "other" / "thesis.tex").write_text("precious")
     with pytest.raises(BadInput, match="holds no run"):
         evaluate(learner, rule, n=64, out=tmp_path / "other")
+
+
+def test_a_finished_run_grows_to_the_table_of_a_longer_one(packed, tmp_path):
+    learner, rule = benchmark(packed)
+    whole = evaluate(learner, rule, n=200, out=tmp_path / "whole").frame
+    evaluate(learner, rule, n=150, out=tmp_path / "grown")
+    kept = (tmp_path / "grown" / "tasks.parquet").stat().st_mtime_ns
+    drawn = []
+    counted = dataclasses.replace(rule)
+    draw = type(rule).draw_block
+
+    def counting(self, seed, start, stop):
+        drawn.append(start)
+        return draw(self, seed, start, stop)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(rule), "draw_block", counting)
+        grown = evaluate(learner, counted, n=200, out=tmp_path / "grown").frame
+    assert grown.equals(whole) and min(drawn) == 128, "the first two chunks were whole and are not worked again"
+    assert (tmp_path / "grown" / "tasks.parquet").stat().st_mtime_ns != kept
+    with pytest.raises(BadInput, match="another run's results"):
+        evaluate(learner, rule, n=100, out=tmp_path / "grown")
+    assert evaluate(learner, rule, n=200, out=tmp_path / "grown").frame.equals(whole)
 
 
 def test_results_carry_where_they_come_from(packed, tmp_path):

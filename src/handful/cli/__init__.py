@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import logging
 import os
 import re
 import signal
@@ -155,6 +156,10 @@ class _Notes:
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the console script."""
     signal.signal(signal.SIGINT, _stop)
+    for stream in (sys.stdout, sys.stderr):  # a terminal that has no ± or block letters shows a question mark instead
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # its complaint about a read-only HOME helps nobody
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _Notes(warnings.showwarning)
@@ -173,6 +178,8 @@ def main(arguments: list[str] | None = None) -> None:
             )
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             _end(f"{error.filename or 'a file'} cannot be written or read ({error.strerror}); check its permissions")
+        if error.errno in (errno.ENOENT, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL) and error.filename:
+            _end(f"{error.filename} cannot be written or read ({error.strerror}); name another place")
         if error.errno in (errno.EEXIST, errno.ENOTDIR):
             _end(
                 f"{error.filename or 'a place'} cannot be written ({error.strerror}): a file is in its way; name another"

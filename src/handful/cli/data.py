@@ -13,25 +13,14 @@ import typer
 
 from handful.cli import data_get
 from handful.cli.data_pairs import built_by, is_pairs, pair_facts, print_pairs
-from handful.cli.options import OUTPUT, WORK, Json, Scheme, emit, parse_settings
+from handful.cli.options import OUTPUT, READING, WORK, As, Json, Scheme, Settings, emit, must_end, parse_settings
 from handful.errors import BadInput
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
-READING, CARD, SPLITTING = "How files are read", "What the card says", "Splits"
+CARD, SPLITTING = "What the card says", "Splits"
 
 Place = Annotated[str, typer.Argument(help="Packed folder, world:..., or a folder or zip of images.")]
-As = Annotated[
-    str,
-    typer.Option(
-        "--as",
-        help="Layout: folders, meta-album, concept-context, omniglot, csv, ... (handful ls importers).",
-        rich_help_panel=READING,
-    ),
-]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", "-s", help="Option of the importer, key=value.", rich_help_panel=READING)
-]
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, help="Decoding processes; all cores by default.", rich_help_panel=WORK)
 ]
@@ -310,6 +299,7 @@ def show(
 
     handful data show world --classes 8 --each 12 --out world.png
     """
+    must_end(out, "--out", ".png")
     from handful.data.opening import open_collection
     from handful.data.show import class_sheet
     from handful.files import write_atomically

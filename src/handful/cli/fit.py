@@ -7,19 +7,40 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import OUTPUT, TRAINING, BatchSize, Device, Json, Precision, Threads, compute_of, emit
+from handful.cli.options import (
+    OUTPUT,
+    TRAINING,
+    As,
+    BatchSize,
+    Device,
+    Json,
+    Precision,
+    Settings,
+    Threads,
+    compute_of,
+    emit,
+    must_end,
+    parse_settings,
+)
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def fit(
-    photos: Annotated[Path, typer.Argument(help="Folder (or zip) with one folder of photos for each class.")],
+    photos: Annotated[
+        str,
+        typer.Argument(
+            help="Folder (or zip) with one folder of photos for each class, photos with a CSV, or a packed collection."
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", help="Model folder to write.", rich_help_panel=OUTPUT)],
+    layout: As = "auto",
+    settings: Settings = None,
     net: Annotated[
         str,
         typer.Option(
-            "--net", help="Frozen network (handful ls nets); auto is lite0:size=224.", rich_help_panel=TRAINING
+            "--net", help="Frozen network (handful ls nets); auto is lite2:size=260.", rich_help_panel=TRAINING
         ),
     ] = "auto",
     head: Annotated[
@@ -30,13 +51,25 @@ def fit(
         float,
         typer.Option(
             "--refuse",
-            help="Share of the classes' own photos that may be called none of these.",
+            help="Share of the classes' own photos that may be called none of these; 0 never refuses.",
             rich_help_panel=TRAINING,
         ),
     ] = 0.1,
+    catch: Annotated[
+        float,
+        typer.Option(
+            "--catch",
+            help="Stricter: refuse as much as it takes to catch this share of strangers, by classes left out in turn.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = 0.0,
     seed: Annotated[
         int, typer.Option("--seed", help="Seed of the bootstrap of the expected accuracy.", rich_help_panel=TRAINING)
     ] = 0,
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", help="Also write what was found as a page with pictures.", rich_help_panel=OUTPUT),
+    ] = None,
     device: Device = "cpu",
     precision: Precision = "float32",
     batch: BatchSize = 8,
@@ -47,7 +80,9 @@ def fit(
 
     Examples:
 
-    handful fit photos --out model
+    handful fit photos --out model --page found.html
+
+    handful fit photos --out model --as csv --set labels=species --catch 0.9
 
     handful fit photos --out model --net lite0:size=224 --head prototypes --refuse 0.05
     """
@@ -55,9 +90,23 @@ def fit(
     from handful.photos.model import fit as fit_photos
     from handful.photos.model import is_photo_model
 
+    must_end(page, "--page", ".html", ".htm")
     if out.exists() and not is_photo_model(out) and any(out.iterdir() if out.is_dir() else [out]):
         raise BadInput(f"{out} exists and is not a classifier of photos; name another folder or remove it first")
-    compute = compute_of(device, precision, batch, threads)
-    model = fit_photos(photos, net=net, head=head, refuse=refuse, seed=seed, compute=compute)
+    model = fit_photos(
+        photos,
+        net=net,
+        head=head,
+        refuse=refuse,
+        catch=catch,
+        seed=seed,
+        layout=layout,
+        options=parse_settings(settings),
+        compute=compute_of(device, precision, batch, threads),
+    )
     model.save(out)
+    if page is not None:
+        from handful.report.photos_page import fit_page
+
+        fit_page(page, model, photos)
     emit({"model": str(out), **model.report.as_dict()}) if json else print(f"{model.report}\nmodel in {out}")

@@ -28,9 +28,9 @@ def methods(filters: Row | None = None) -> list[Row]:
 
 
 def method_row(name: str) -> Row:
-    made = registry.get("methods", name)
-    places = made.__module__.split(".")
-    paper = cited(made)
+    made = registry.make("methods", name)
+    places = type(made).__module__.split(".")
+    paper = cited(type(made))
     return {
         "name": name,
         "family": places[2].replace("_", "-") if places[:2] == ["handful", "methods"] else "plug-in",

@@ -17,7 +17,7 @@ import typer
 from handful.errors import BadInput
 
 TASKS, TRAINING, WORK, OUTPUT = "Tasks", "Method and training", "Where the work runs", "Output"
-SEEING = "How images are seen"
+SEEING, READING = "How images are seen", "How files are read"
 """Groups of options in ``--help``, the same in every verb."""
 
 Ways = Annotated[
@@ -67,6 +67,17 @@ Set = Annotated[
         rich_help_panel=TRAINING,
     ),
 ]
+As = Annotated[
+    str,
+    typer.Option(
+        "--as",
+        help="Layout: folders, meta-album, concept-context, omniglot, csv, ... (handful ls importers).",
+        rich_help_panel=READING,
+    ),
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", "-s", help="Option of the importer, key=value.", rich_help_panel=READING)
+]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.", rich_help_panel=WORK)]
 Precision = Annotated[str, typer.Option("--precision", help="float32, bfloat16 or float16.", rich_help_panel=WORK)]
 BatchSize = Annotated[int, typer.Option("--batch", help="Number of images embedded at a time.", rich_help_panel=WORK)]
@@ -109,6 +120,14 @@ def usable_folder(out: Path | None) -> None:
     for place in () if out is None else (out, *out.parents):
         if place.exists() and not place.is_dir():
             raise BadInput(f"--out {out} cannot be a folder: {place} is a file; name another place")
+
+
+def must_end(place: Path | None, option: str, *endings: str) -> None:
+    """Refuse, before any work, a file whose name promises another kind than is written."""
+    if place is not None and place.is_dir():
+        raise BadInput(f"{option} {place} is a folder; name a file")
+    if place is not None and not place.name.lower().endswith(endings):
+        raise BadInput(f"{option} {place} does not end in {' or '.join(endings)}, which is what is written; rename it")
 
 
 def parse_settings(items: list[str] | None) -> dict[str, Any]:

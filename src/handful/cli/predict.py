@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import OUTPUT, BatchSize, Device, Json, Precision, Threads, compute_of, emit
+from handful.cli.options import (
+    OUTPUT,
+    As,
+    BatchSize,
+    Device,
+    Json,
+    Precision,
+    Settings,
+    Threads,
+    compute_of,
+    emit,
+    must_end,
+    parse_settings,
+)
 
 app = typer.Typer(add_completion=False)
 
@@ -16,10 +29,32 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def predict(
     model: Annotated[Path, typer.Argument(help="Model folder that handful fit has written.")],
-    images: Annotated[list[Path], typer.Argument(help="Photos, or folders of them.")],
+    images: Annotated[list[str], typer.Argument(help="Photos, folders or zips of them, or packed collections.")],
     csv: Annotated[
         Path | None, typer.Option("--csv", help="Also write the answers to this file.", rich_help_panel=OUTPUT)
     ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--page",
+            help="Also write a page with thumbnails and reasons, the doubtful first.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    sort_into: Annotated[
+        Path | None,
+        typer.Option("--sort-into", help="Copy each photo into DIR/ANSWER/.", rich_help_panel=OUTPUT),
+    ] = None,
+    score: Annotated[
+        bool,
+        typer.Option(
+            "--score",
+            help="The photos have labels (read as by handful fit): say how many answers are right.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    layout: As = "auto",
+    settings: Settings = None,
     device: Device = "cpu",
     precision: Precision = "float32",
     batch: BatchSize = 8,
@@ -30,22 +65,51 @@ def predict(
 
     Examples:
 
-    handful predict model new.jpg more/ --csv answers.csv
+    handful predict model new.jpg more/ --csv answers.csv --page answers.html
 
-    handful predict model more/ --json
+    handful predict model held-out/ --score
+
+    handful predict model unsorted/ --sort-into sorted/ --json
     """
     from handful.errors import BadInput
     from handful.photos.model import load
 
-    answers = load(model, compute_of(device, precision, batch, threads)).predict(images)
+    _free(csv, page, sort_into)
+    ready = load(model, compute_of(device, precision, batch, threads))
+    found = truth = None
+    if score:
+        if len(images) != 1:
+            raise BadInput(f"--score takes one folder or collection with labels, not {len(images)}")
+        found, answers, truth = ready.score(images[0], layout=layout, options=parse_settings(settings))
+    else:
+        answers = ready.predict(images)
     if not len(answers):
         name, reason = answers.unreadable[0]
         raise BadInput(f"{name} {reason}; give photos that can be read")
+    if sort_into is not None:
+        from handful.photos.sorting import sort_into as sort_photos
+
+        sort_photos(answers, sort_into)
     if csv is not None:
         answers.to_csv(csv)
+    if page is not None:
+        from handful.report.photos_page import answers_page
+
+        answers_page(page, ready, answers, truth, str(found).splitlines()[0] if found else "")
     for name, reason in answers.unreadable:
         print(f"handful: {name} {reason}; it has no answer", file=sys.stderr)
     if json:
-        emit({"answers": answers.frame.to_dicts(), "unreadable": dict(answers.unreadable)})
+        facts = {"answers": answers.frame.to_dicts(), "counts": answers.counts, "unreadable": dict(answers.unreadable)}
+        emit({**facts, "score": found.as_dict()} if found else facts)
     else:
-        print(answers)
+        print("\n".join(map(str, (answers, answers.summary, *([found] if found else [])))))
+
+
+def _free(csv: Path | None, page: Path | None, folder: Path | None) -> None:
+    """Refuse before any work what could not be written after it."""
+    from handful.errors import BadInput
+
+    must_end(csv, "--csv", ".csv")
+    must_end(page, "--page", ".html", ".htm")
+    if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"--sort-into {folder} is there already; name a folder that does not exist yet")

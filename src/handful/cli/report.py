@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import OUTPUT, Json, emit
+from handful.cli.options import OUTPUT, Json, emit, must_end
 
 app = typer.Typer(add_completion=False)
 
@@ -76,6 +76,7 @@ def report(
 
     handful report runs/ --same-tasks --tables tables --as latex
     """
+    must_end(out, "--out", ".html", ".htm")
     from handful.data.opening import open_collection
     from handful.report.report import Report
     from handful.report.tables import FORMATS

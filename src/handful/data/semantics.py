@@ -130,8 +130,10 @@ def read_descriptions(path: str | Path) -> Descriptions:
             stored = read_npz(file, ("names", "matrix"))
             named = tuple(stored["names"].reshape(-1).astype(str).tolist())
             return Descriptions(named, stored["matrix"].astype(np.float32), file.name)
-        except WRONG as error:
-            raise BadInput(f"{file} holds no arrays 'names' and 'matrix' that can be read ({error})") from error
+        except (BadInput, *WRONG) as error:
+            raise BadInput(
+                f"{file} holds no arrays 'names' and 'matrix' that can be read; save them with numpy.savez"
+            ) from error
     names: list[str] = []
     rows: list[list[float]] = []
     try:

@@ -18,6 +18,8 @@ from torch import Tensor
 from handful import registry
 from handful.errors import BadInput, Mismatch
 from handful.files import WRONG, read_json
+from handful.methods.stages import Stage, marks, trained_on
+from handful.methods.training import walk
 from handful.nets.compute import Compute
 from handful.options import Checked, build
 from handful.tasks.episode import Query, Support
@@ -44,6 +46,8 @@ class Learner:
 
     method: Method
     compute: Compute
+    embeds: ClassVar[bool] = False
+    """Whether it is a frozen embedding and a head over it, so that tasks can be answered together."""
 
     def fit(self, support: Support) -> Predictor:
         raise NotImplementedError
@@ -78,24 +82,46 @@ class Learner:
 class Method(metaclass=Checked):
     """A meta-learner and its options.
 
-    ``needs`` says what a support must show, ``axes`` how many label axes the method answers for, ``trains`` whether it
-    meta-trains on tasks, on batches or not at all; a ``transductive`` method may look at all queries together.
-    ``learning`` names MetaCoCo's tricks where its tables list the method: GL (global labels in pre-training), LL (local
-    labels in episodes), TT (tuning on the support at test).
+    ``needs`` says what a support must show, ``axes`` how many label axes the method answers for; a ``transductive`` method
+    may look at all queries together, and one that ``tunes`` optimises something on each task at test, by steps or in closed
+    form. How it is trained is said by its `stages`; ``trains`` and ``learning`` follow from them.
     """
 
     name: ClassVar[str] = ""
     needs: ClassVar[frozenset[str]] = frozenset({"images", "labels"})
     axes: ClassVar[int] = 1
     transductive: ClassVar[bool] = False
-    trains: ClassVar[Literal["tasks", "batches", "no"]] = "no"
-    learning: ClassVar[str] = ""
+    tunes: ClassVar[bool] = False
+
+    def stages(self) -> list[Stage]:
+        """How it is trained, in order; empty for a method that is not."""
+        return []
+
+    @property
+    def trains(self) -> Literal["tasks", "batches", "no"]:
+        """Whether it is trained on tasks, on batches or not at all."""
+        return trained_on(self.stages())
+
+    @property
+    def learning(self) -> str:
+        """MetaCoCo's tricks: GL (global labels in training), LL (local labels in tasks), TT (tuning at test)."""
+        return marks(self.stages(), self.tunes)
+
+    def for_training(self, train: Rule, valid: Rule | None) -> tuple[Method, Rule]:
+        """The method and the rule that training goes by; refuses rules that it cannot learn from."""
+        return self, train
 
     def meta_fit(
         self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> Learner:
-        """Learn to learn from a rule's tasks or batches; ``keep`` is a folder for checkpoints and the log."""
-        raise NotImplementedError
+    ) -> Any:
+        """Learn to learn from a rule's tasks or batches, stage by stage: a Learner. ``keep`` is a folder for checkpoints and
+        the log."""
+        if train is None:
+            raise Mismatch(f"{self.name} has to know the images' shape: give meta_fit a rule, or use untrained(shape)")
+        method, train = self.for_training(train, valid)
+        learner = method.untrained(train.image_shape, train.n_classes, compute or Compute())
+        walk(method.stages(), learner, train, valid, keep)
+        return learner
 
     def untrained(self, shape: tuple[int, ...], n_classes: int = 2, compute: Compute | None = None) -> Learner:
         """The learner before any meta-training, for images of ``shape``."""

@@ -63,8 +63,9 @@ def join(device: str = "cpu") -> Group:
 
 
 def leave() -> None:
-    """End the group, if there is one."""
+    """End the group, if there is one: all together, for gloo's threads abort a process that leaves while another still talks."""
     if dist.is_available() and dist.is_initialized():
+        dist.barrier()
         dist.destroy_process_group()
 
 
@@ -131,13 +132,13 @@ class Backward:
 
 
 @contextmanager
-def compiled(learner: Any, embedded: bool) -> Iterator[None]:
+def compiled(learner: Any) -> Iterator[None]:
     """Within the block the backbone runs through torch.compile, if the learner's compute asks for it."""
     backend = learner.compute.compile
     if not backend:
         yield
         return
-    if not embedded:
+    if not learner.embeds:
         raise Mismatch(
             f"{learner.method.name} takes gradients through its own steps, which torch.compile cannot; leave compile out"
         )

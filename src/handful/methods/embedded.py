@@ -7,7 +7,6 @@ expression and the contract come from here.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -19,13 +18,13 @@ from handful.errors import Mismatch
 from handful.methods.batch import Batch, pad
 from handful.methods.contract import Learner, Method, Predictor
 from handful.methods.schedule import Schedule
+from handful.methods.stages import Stage
 from handful.nets import Backbone
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
 from handful.nets.weights import load_state
 from handful.tasks.episode import Query, Support
-from handful.tasks.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,20 +81,9 @@ class Embedded(Method):
             backbone = build_net(self.net, shape, self.schedule.seed)
             return nn.ModuleDict({"backbone": backbone, **self.extras(backbone, n_classes)})
 
-    def meta_fit(
-        self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> EmbeddedLearner:
-        from handful.methods.training import train_on_batches, train_on_tasks
-
-        compute = compute or Compute()
-        if train is None:
-            raise Mismatch(f"{self.name} has to know the images' shape: give meta_fit a rule, or use untrained(shape)")
-        learner = self.untrained(train.image_shape, train.n_classes, compute)
-        if self.trains == "tasks":
-            train_on_tasks(self, learner, train, valid, keep)
-        elif self.trains == "batches":
-            train_on_batches(self, learner, train, valid, keep)
-        return learner
+    def stages(self) -> list[Stage]:
+        """Training on tasks, by the head that answers them, unless a method says otherwise."""
+        return [Stage("tasks", self.schedule)]
 
     def untrained(self, shape: tuple[int, ...], n_classes: int = 2, compute: Compute | None = None) -> EmbeddedLearner:
         return EmbeddedLearner(
@@ -110,6 +98,8 @@ class Embedded(Method):
 
 class EmbeddedLearner(Learner):
     """A backbone and a head; `fit` embeds the support, `predict` embeds the queries and calls the head."""
+
+    embeds: ClassVar[bool] = True
 
     def __init__(
         self, method: Embedded, modules: nn.ModuleDict, shape: tuple[int, ...], n_classes: int, compute: Compute

@@ -1,4 +1,4 @@
-"""Episodic and batch training from one Schedule; checkpoints from which a killed training goes on exactly."""
+"""The one runner of training: a method's stages, on tasks or batches; a killed training goes on exactly from its checkpoint."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import copy
 import io
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +21,20 @@ from handful.frames import write_frame
 from handful.methods import distributed, tracking
 from handful.methods.augment import augment
 from handful.methods.batch import PADDING, pad
-from handful.methods.embedded import Embedded, EmbeddedLearner
 from handful.methods.schedule import Schedule
+from handful.methods.stages import Loss, Stage, only
 from handful.progress import bar
 from handful.tasks import random
 from handful.tasks.episode import Task
 from handful.tasks.rule import Rule
 
+<<<<<<< HEAD
 Loss = Callable[[int], Tensor]
 # Where steps are slow, what a kill costs is bounded by time: from any step a training goes on to the same bits.
 CHECKPOINT_SECONDS = 300
 
+=======
+>>>>>>> main
 
 class Seen:
     """What this process has been trained on so far, for the speed beside the progress bar."""
@@ -48,18 +50,37 @@ class Seen:
 seen = Seen()
 
 
-def train_on_tasks(
-    method: Embedded, learner: EmbeddedLearner, train: Rule, valid: Rule | None, keep: Path | None
-) -> None:
-    schedule = method.schedule
-    train.check()
+def walk(stages: list[Stage], learner: Any, train: Rule, valid: Rule | None, keep: Path | None) -> None:
+    """Train a learner stage by stage."""
+    if any(stage.on == "tasks" for stage in stages):
+        train.check()
+    for stage in stages:
+        if stage.learns:
+            only(learner.modules, stage.learns)
+        if stage.work is not None:
+            stage.work(learner, train, valid)
+            continue
+        assert stage.schedule is not None, "a stage of steps has a schedule"
+        if stage.loss is not None:
+            loss = stage.loss(learner, train)
+        else:
+            loss = (loss_on_batches if stage.on == "batches" else loss_on_tasks)(learner, train, stage.schedule)
+        folder = keep / stage.folder if keep is not None else None
+        run(stage.schedule, learner, loss, train, valid if stage.validates else None, folder)
+
+
+def loss_on_tasks(learner: Any, train: Rule, schedule: Schedule) -> Loss:
     drawn = Drawn(train, schedule)
 
     def loss(step: int) -> Tensor:
-        generator = torch.Generator().manual_seed(random.subseed(schedule.seed, "augment", step))
-        return task_batch_loss(method, learner, drawn.tasks(step), generator)
+        return task_batch_loss(learner, drawn.tasks(step), schedule.augment, step_generator(schedule, step))
 
-    run(schedule, learner, loss, train, valid, keep)
+    return loss
+
+
+def step_generator(schedule: Schedule, step: int) -> torch.Generator:
+    """The randomness of a numbered micro-batch's augmentation."""
+    return torch.Generator().manual_seed(random.subseed(schedule.seed, "augment", step))
 
 
 class Drawn:
@@ -87,14 +108,12 @@ class Drawn:
         return out
 
 
-def task_batch_loss(
-    method: Embedded, learner: EmbeddedLearner, tasks: list[Task], generator: torch.Generator
-) -> Tensor:
+def task_batch_loss(learner: Any, tasks: list[Task], kinds: tuple[str, ...], generator: torch.Generator) -> Tensor:
     """Embed support and query of all tasks in one forward pass, then the method's loss on the padded batch."""
-    device, backbone = learner.compute.device, learner.backbone
+    device, backbone, method = learner.compute.device, learner.backbone, learner.method
     parts = [x for t in tasks for x in (t.support.images, t.query.images) if x is not None]
     images = torch.from_numpy(np.concatenate(parts)).to(device)
-    images = augment(images, method.schedule.augment, generator)
+    images = augment(images, kinds, generator)
     with learner.compute.autocast():
         x = backbone.normalise(images)
         features = (backbone.maps(x) if method.maps else backbone(x)).float()
@@ -116,10 +135,7 @@ def task_batch_loss(
     return method.task_loss(learner.modules, batch, torch.as_tensor(labels, device=device))
 
 
-def train_on_batches(
-    method: Embedded, learner: EmbeddedLearner, train: Rule, valid: Rule | None, keep: Path | None
-) -> None:
-    schedule = method.schedule
+def loss_on_batches(learner: Any, train: Rule, schedule: Schedule) -> Loss:
     seed = random.subseed(schedule.seed, "train")
     source: dict[str, Any] = {"batch": None, "rows": None}
 
@@ -140,14 +156,13 @@ def train_on_batches(
     def loss(step: int) -> Tensor:
         with timed("read"):
             images, labels = batch(step)
-        generator = torch.Generator().manual_seed(random.subseed(schedule.seed, "augment", step))
-        x = augment(torch.from_numpy(np.array(images)).to(learner.compute.device), schedule.augment, generator)
+        device, generator = learner.compute.device, step_generator(schedule, step)
+        x = augment(torch.from_numpy(np.array(images)).to(device), schedule.augment, generator)
         with learner.compute.autocast():
-            return method.batch_loss(
-                learner.modules, learner.backbone.normalise(x), torch.as_tensor(labels, device=learner.compute.device)
-            )
+            answers = torch.as_tensor(labels, device=device)
+            return learner.method.batch_loss(learner.modules, learner.backbone.normalise(x), answers)
 
-    run(schedule, learner, loss, train, valid, keep)
+    return loss
 
 
 def run(schedule: Schedule, learner: Any, loss: Loss, train: Rule, valid: Rule | None, keep: Path | None) -> None:
@@ -171,7 +186,7 @@ def run(schedule: Schedule, learner: Any, loss: Loss, train: Rule, valid: Rule |
     title = f"training {learner.method.name}"
     with (
         learner.compute.here() as device,
-        distributed.compiled(learner, isinstance(learner, EmbeddedLearner)),
+        distributed.compiled(learner),
         bar(title, schedule.steps, first) as advance,
     ):
         began, images, tasks = time.monotonic(), seen.images, seen.tasks

@@ -43,7 +43,7 @@ class Answers:
 
     @property
     def frame(self) -> pl.DataFrame:
-        """One row a photo: photo, answer, nearest class, its probability, and the probability of each class."""
+        """One row per photo: photo, answer, nearest class, its probability, and the probability of each class."""
         best = self.probabilities.argmax(1)
         return pl.DataFrame(
             {
@@ -55,6 +55,30 @@ class Answers:
             },
             schema_overrides={"photo": pl.String, "answer": pl.String, "nearest": pl.String},
         )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many photos got each answer, classes in their order, refusals last."""
+        answers = self.answers
+        return {name: answers.count(name) for name in (*self.classes, NONE)}
+
+    @property
+    def summary(self) -> str:
+        """One sentence: how many photos of each class, how many refused, how many unreadable."""
+        counts = self.counts
+        found = ", ".join(f"{n} {name}" for name, n in counts.items() if n and name != NONE) or "no class"
+        rest = [f"{counts[NONE]} {NONE}"] if counts[NONE] else []
+        rest += [f"{len(self.unreadable)} unreadable"] if self.unreadable else []
+        photos = len(self) + len(self.unreadable)
+        return f"{photos} photo{'s' * (photos != 1)}: {'; '.join([found, *rest])}"
+
+    def why(self, i: int) -> str:
+        """Why photo ``i`` got its answer, in words."""
+        order = self.probabilities[i].argsort()[::-1]
+        likely = ", ".join(f"{self.classes[k]} {100 * self.probabilities[i, k]:.0f}%" for k in order[:2])
+        if self.refused[i]:
+            return f"farther from every class than the photos it was taught; the nearest is {self.classes[order[0]]}"
+        return likely
 
     def __len__(self) -> int:
         return len(self.photos)
@@ -70,6 +94,13 @@ class Answers:
             nearest = f"{sure}" if row["answer"] != NONE else f"nearest: {row['nearest']}"
             lines.append(f"{row['photo']:<{wide}}  {row['answer']}  ({nearest})")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from handful.photos.html import table
+
+        shown = self.frame.select("photo", "answer", "nearest", "probability")
+        rows = [(r[0], r[1], r[2], f"{100 * r[3]:.0f}%") for r in shown.head(50).iter_rows()]
+        return table(("photo", "answer", "nearest", "probability"), rows, self.summary)
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write `frame` as CSV."""

@@ -25,6 +25,7 @@ from handful.photos.expecting import strangers_caught
 from handful.photos.findings import confusions, copies, first_of_copies, suspects
 from handful.photos.reading import read_classes, read_photos
 from handful.photos.report import FitReport, from_dict
+from handful.photos.scoring import HeldOut, held_out
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,19 @@ class PhotoModel:
         read = read_photos(photos, self.encoder.size)
         probabilities, refused = self.classifier.answer(self.encoder(read.images))
         return Answers(read.names, self.classes, probabilities, refused, read.unreadable)
+
+    def score(
+        self, photos: Any, *, layout: str = "auto", options: Mapping[str, Any] | None = None
+    ) -> tuple[HeldOut, Answers, list[str]]:
+        """How it does on photos with labels that it has not learned from, given as for `fit`; classes that it does not
+        know are strangers. Also the answers themselves, and the labels."""
+        read, y, classes = read_classes(photos, self.encoder.size, layout, options)
+        probabilities, refused = self.classifier.answer(self.encoder(read.images))
+        inside = isinstance(photos, (str, os.PathLike)) and Path(photos).is_dir()
+        names = tuple(f"{os.fspath(photos).rstrip('/')}/{n}" for n in read.names) if inside else read.names
+        answers = Answers(names, self.classes, probabilities, refused, read.unreadable)
+        truth = [classes[k] for k in y]
+        return held_out(answers, truth, self.report.expected), answers, truth
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a model folder: ``model.safetensors`` and ``model.json``, nothing of this machine in them."""

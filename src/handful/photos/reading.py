@@ -71,14 +71,18 @@ def read_classes(
 
 
 def read_photos(photos: Any, size: int) -> Photos:
-    """One photo or several: paths, folders of photos, Pillow images, arrays ``(h, w)``, ``(h, w, 1 or 3 or 4)``, or a batch."""
+    """One photo or several: paths, folders or zips of photos, packed collections, Pillow images, arrays ``(h, w)``,
+    ``(h, w, 1 or 3 or 4)``, or a batch."""
     if isinstance(photos, np.ndarray) and photos.ndim == 4:
         photos = list(photos)
-    if isinstance(photos, (str, os.PathLike, Image.Image, np.ndarray)):
+    if isinstance(photos, (str, os.PathLike, Image.Image, np.ndarray, Collection)):
         photos = [photos]
     items: list[tuple[str, Any]] = []
     for i, photo in enumerate(photos):
-        if isinstance(photo, (str, os.PathLike)) and Path(photo).is_dir():
+        if isinstance(photo, Collection) or is_collection(photo):
+            collection = photo if isinstance(photo, Collection) else open_collection(photo)
+            items += [(name, pixels) for name, _, pixels in _of_collection(collection)]
+        elif isinstance(photo, (str, os.PathLike)) and (Path(photo).is_dir() or _is_zip(photo)):
             inside = open_source(photo)
             like = [*inside.images, *(n for n, _ in inside.unread)]
             if not like:
@@ -91,6 +95,10 @@ def read_photos(photos: Any, size: int) -> Photos:
         else:
             items.append((_call(photo, i), photo))
     return _read_all(items, size)[0]
+
+
+def _is_zip(place: str | os.PathLike[str]) -> bool:
+    return os.fspath(place).lower().endswith(".zip") and Path(place).is_file()
 
 
 class _Member:

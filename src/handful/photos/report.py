@@ -55,6 +55,11 @@ class FitReport:
     def __str__(self) -> str:
         return "\n".join([*self._what(), *self._doubts()])
 
+    def _repr_html_(self) -> str:
+        from handful.photos.html import lines
+
+        return lines([*self._what(), *self._doubts()])
+
     def _what(self) -> list[str]:
         few, most = min(self.sizes.values()), max(self.sizes.values())
         each = str(few) if few == most else f"{few} to {most}"

@@ -129,7 +129,10 @@ def _once(entries: list[RunEntry]) -> list[RunEntry]:
 
 
 def _told_apart(entries: list[RunEntry]) -> list[RunEntry]:
-    """Runs that share a method's name and tasks, and were not named by a person, get what differs added to the name."""
+    """Runs that share a method's name and tasks, and were not named by a person, get what differs added to the name.
+
+    Runs that differ in a training seed alone keep one name: they are one method, trained several times.
+    """
     out = list(entries)
     groups: dict[tuple[str, str], list[int]] = {}
     for i, entry in enumerate(entries):
@@ -140,14 +143,16 @@ def _told_apart(entries: list[RunEntry]) -> list[RunEntry]:
             continue
         options = [flat(entries[i].run.identity.get("options", {})) for i in numbers]
         keys = sorted({k for o in options for k in o if any(other.get(k) != o[k] for other in options)})
-        names = [", ".join(f"{k}={o.get(k)}" for k in keys) for o in options]
-        if len(set(names)) < len(names):
+        seeds = [k for k in keys if k.rpartition(".")[2] == "seed"]
+        names = [", ".join(f"{k}={o.get(k)}" for k in keys if k not in seeds) for o in options]
+        trained = [(name, *(o.get(k) for k in seeds)) for name, o in zip(names, options, strict=True)]
+        if len(set(trained)) < len(trained):
             paths = [entries[i].run.path for i in numbers]
             names = [p.name if p else str(at + 1) for at, p in enumerate(paths)]
-        if len(set(names)) < len(names):
-            names = [f"{name} {at + 1}" for at, name in enumerate(names)]
+            if len(set(names)) < len(names):
+                names = [f"{name} {at + 1}" for at, name in enumerate(names)]
         for i, name in zip(numbers, names, strict=True):
-            out[i] = replace(entries[i], label=f"{label} ({name})")
+            out[i] = replace(entries[i], label=f"{label} ({name})" if name else label)
     return out
 
 

@@ -89,10 +89,10 @@ def _cell(url: str, marks: str) -> str:
 
 
 def _urls(collection: Collection, rows: np.ndarray) -> list[str]:
-    return [_jpeg(picture) for picture in thumbnails(collection, rows, SIDE)]
+    return [jpeg_url(picture) for picture in thumbnails(collection, rows, SIDE)]
 
 
-def _jpeg(picture: Image.Image) -> str:
+def jpeg_url(picture: Image.Image) -> str:
     """Photographs are a third as large so; at this size nothing of them is lost to the eye."""
     out = io.BytesIO()
     picture.save(out, format="JPEG", quality=82)

@@ -81,7 +81,7 @@ def evaluate(
         Device, precision and threads of a learner that is loaded or trained here.
     """
     if n < 1 or repeats < 1:
-        raise BadInput(f"n and repeats must be at least 1, not {n} and {repeats}")
+        raise BadInput(f"the number of tasks and of repeats must be at least 1, not {n} and {repeats}")
     learner, rule = answering(learner, rule, compute)
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics or rule.metrics)
     for name in names:

@@ -88,8 +88,8 @@ class RecipeResult:
 
 
 def learning_of(method: str) -> str:
-    """GL, LL, TT: how a method learns, where MetaCoCo's tables list it."""
-    return getattr(registry.get("methods", method), "learning", "") if method in registry.names("methods") else ""
+    """GL, LL, TT: how a method learns, as its stages and head say."""
+    return registry.make("methods", method).learning if method in registry.names("methods") else ""
 
 
 def net_of(run: Run) -> str:

@@ -160,7 +160,7 @@ def with_defaults(row: Facts, options: dict[str, Facts]) -> Facts:
     """The usual options below a row's own, as far as the method has such options."""
     if not row.get("name") or not any(options.values()):
         return row
-    method = registry.get("methods", row["name"])
+    method = registry.make("methods", row["name"])
     own = {k: v for k, v in options[method.trains].items() if k in method.__dataclass_fields__}
     return {**row, "options": merge(own, row.get("options", {}))}
 

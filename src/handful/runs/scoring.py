@@ -20,10 +20,9 @@ from handful.methods.embedded import EmbeddedLearner
 from handful.metrics import Metric
 from handful.nets.features import release
 from handful.runs.embedding import EmbeddedRows
+from handful.runs.store import CHUNK
 from handful.tasks.episode import Episode, Query
 from handful.tasks.rule import Rule
-
-CHUNK = 64
 
 
 @dataclass

@@ -15,6 +15,8 @@ from handful.files import WRONG, read_json, write_atomically
 from handful.frames import read_frame, write_frame
 
 COUNTS = ("repeat", "task")
+CHUNK = 64
+"""Tasks that are scored together: the unit of work, resuming and sharding."""
 _IDENTITY = {"collection": str, "part": str, "method": str, "tasks_id": str, "rule": dict, "metrics": list}
 
 
@@ -55,8 +57,10 @@ class RunFolder:
             raise BadInput(f"{path} is a file; name a folder for the results")
         if (path / "run.json").is_file():
             known = read_facts(path)["identity"]
-            if known != json.loads(json.dumps(identity)):
-                differ = [k for k in identity if known.get(k) != json.loads(json.dumps(identity[k]))]
+            differ = [k for k, v in json.loads(json.dumps(identity)).items() if known.get(k) != v]
+            if set(differ) == {"tasks_id", "n"} and self._fewer(known):
+                self._grow()
+            elif differ or set(known) != set(identity):
                 raise BadInput(
                     f"{path} holds another run's results (its {', '.join(differ) or 'identity'} differ); name another folder"
                 )
@@ -65,6 +69,28 @@ class RunFolder:
         else:
             path.mkdir(parents=True, exist_ok=True)
             self.write_json({"identity": identity, "status": "running"})
+
+    def _fewer(self, known: dict[str, Any]) -> bool:
+        """Whether the folder holds the first tasks of what is asked now: task i is the same however many there are."""
+        few, many = known.get("n"), self.identity["n"]
+        return isinstance(few, int) and few < many and self.identity["repeats"] == 1 and not self.identity["answers"]
+
+    def _grow(self) -> None:
+        """Make a run of fewer tasks the beginning of this one; only whole chunks count, so that no number changes.
+
+        A kill at any moment leaves chunks that count, and a run.json of one of the two runs.
+        """
+        frame = self.finished()
+        if frame is not None:
+            for chunk in range(frame.height // CHUNK):
+                own = frame.filter(pl.col("task") // CHUNK == chunk)
+                if own.height == CHUNK:
+                    self.add(chunk, own)
+            (self.path / "tasks.parquet").unlink()
+        for chunk, own in self.done().items():
+            if own.height < CHUNK:
+                (self.path / "parts" / f"{chunk:06d}.parquet").unlink()
+        self.write_json({"identity": self.identity, "status": "running"})
 
     def write_json(self, facts: dict[str, Any]) -> None:
         text = json.dumps(facts, indent=1, allow_nan=True) + "\n"

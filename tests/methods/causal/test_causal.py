@@ -13,9 +13,9 @@ from handful.methods.causal.ifsl import IFSLMAML, IFSLMTL, IFSLSIB, IFSLMatching
 from handful.methods.contract import load
 from handful.methods.gradient.mtl import MTL
 from handful.methods.gradient.sib import SIB
-from handful.methods.layers.stages import only
 from handful.methods.metric.matchingnet import MatchingNet
 from handful.methods.schedule import Schedule
+from handful.methods.stages import only
 from handful.tasks.nway import NWay
 from made.zoo import NOISY, batch_of, padded_is_alone, random_task
 

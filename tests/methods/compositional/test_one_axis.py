@@ -100,8 +100,7 @@ def test_anil_is_maml_with_a_frozen_inner_backbone(patches):
 
 def test_pair_maml_adapts_both_last_layers():
     from handful.tasks.pairs import Pairs
-
-    from .grids import full, grid
+    from made.grids import full, grid
 
     rule = Pairs(grid(full(4, 5)).test, primitives=3, shots=2, queries=2)
     learner = make("pair-maml", net="conv4:filters=4", test_steps=1).untrained((16, 16, 3))

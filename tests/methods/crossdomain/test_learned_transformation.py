@@ -24,14 +24,14 @@ SMALL = {"net": "conv4:filters=8"}
 TRAIN = NWay(WORLD.train, 3, 1, 3)
 
 
-def in_double(method, learner, tasks, generator):
+def in_double(learner, tasks, kinds, generator):
     """The loss of one task as training computes it, in double precision throughout."""
     (task,) = tasks
     images = torch.from_numpy(np.concatenate([task.support.images, task.query.images]))
     features = learner.backbone.maps(learner.backbone.normalise(images))
     n = len(task.support)
     batch = pad([(features[:n], task.support.labels, features[n:])], [task.support.shape], [0])
-    return method.task_loss(learner.modules, batch, torch.as_tensor(task.labels)[None])
+    return learner.method.task_loss(learner.modules, batch, torch.as_tensor(task.labels)[None])
 
 
 def ready(method):

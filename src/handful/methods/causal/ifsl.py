@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
@@ -13,15 +12,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from handful.errors import BadInput, Mismatch
+from handful.errors import BadInput
 from handful.methods.batch import Batch
 from handful.methods.embedded import EmbeddedLearner
 from handful.methods.gradient.maml import rows
 from handful.methods.gradient.mtl import MTL, descend
 from handful.methods.gradient.sib import SIB
-from handful.methods.layers.stages import Staged, only
+from handful.methods.layers.stages import Staged
 from handful.methods.metric.matchingnet import MatchingNet
 from handful.methods.schedule import Schedule
+from handful.methods.stages import Stage
 from handful.nets.compute import Compute
 from handful.nets.features import embed_rows
 from handful.tasks.rule import Rule
@@ -151,23 +151,15 @@ class Adjusted(Staged):
     def task_loss(self, m: nn.ModuleDict, b: Batch, labels: Tensor) -> Tensor:
         return F.cross_entropy(self.head(m, b).flatten(0, 1), labels.flatten(), ignore_index=-2)
 
-    def meta_fit(
-        self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> EmbeddedLearner:
-        from handful.methods.training import train_on_batches, train_on_tasks
+    def stages(self) -> list[Stage]:
+        first, second = super().stages()
+        return [first, Stage("batches", work=remember_classes), second]
 
-        if train is None:
-            raise Mismatch(f"{self.name} has to know the images' shape: give meta_fit a rule, or use untrained(shape)")
-        train.check()
-        learner = self.untrained(train.image_shape, train.n_classes, compute or Compute())
-        only(learner.modules, self.first)
-        stage = self.with_options(schedule=self.pretrain)
-        train_on_batches(stage, learner, train, None, keep / "pretrain" if keep else None)
-        learner.modules.eval()
-        learner.modules["knowledge"].means.copy_(class_means(learner, train))  # type: ignore[operator, union-attr]
-        only(learner.modules, self.second)
-        train_on_tasks(self, learner, train, valid, keep)
-        return learner
+
+def remember_classes(learner: EmbeddedLearner, train: Rule, valid: Rule | None) -> None:
+    """Fill the knowledge with the class means of the pre-trained backbone."""
+    learner.modules.eval()
+    learner.modules["knowledge"].means.copy_(class_means(learner, train))  # type: ignore[operator, union-attr]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +175,6 @@ class IFSLMatchingNet(Adjusted, MatchingNet):
     features: Literal["centred", "raw"] = "raw"
 
     name: ClassVar[str] = "matchingnet+ifsl"
-    learning: ClassVar[str] = "LL"
 
     def part_extras(self, size: int, n_classes: int) -> dict[str, nn.Module]:
         encode = nn.Linear(size, size, bias=False)
@@ -212,6 +203,8 @@ class Start(Staged):
     inner_steps: int = 20
     scale: float = 5.0
     ways: int = 5
+
+    tunes: ClassVar[bool] = True
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         width: int = backbone.width  # type: ignore[assignment]
@@ -272,7 +265,6 @@ class IFSLMAML(Adjusted, Start):
     features: Literal["centred", "raw"] = "raw"
 
     name: ClassVar[str] = "maml+ifsl"
-    learning: ClassVar[str] = "LL+TT"
 
     def before(self) -> dict[str, Any]:
         return {"block": "linear", "scale": 1.0}
@@ -287,7 +279,6 @@ class IFSLMTL(Adjusted, MTL):
     """
 
     name: ClassVar[str] = "mtl+ifsl"
-    learning: ClassVar[str] = "GL+LL+TT"
     first: ClassVar[tuple[str, ...]] = MTL.first
     second: ClassVar[tuple[str, ...]] = ("backbone.scale", "backbone.shift", "parts")
 
@@ -299,4 +290,3 @@ class IFSLSIB(Adjusted, SIB):
     splits: int = 4
 
     name: ClassVar[str] = "sib+ifsl"
-    learning: ClassVar[str] = "LL+TT"

@@ -16,7 +16,7 @@ from handful.methods.augment import augment
 from handful.methods.batch import Batch
 from handful.methods.clustering.clusterer import labelled_tasks
 from handful.methods.clustering.pairs import PairNet, kcl, mcl
-from handful.methods.contract import Learner, Predictor
+from handful.methods.contract import Learner, Method, Predictor
 from handful.methods.embedded import Embedded
 from handful.methods.schedule import Schedule
 from handful.nets import Backbone
@@ -75,7 +75,7 @@ class CCN(Embedded):
     schedule: Schedule = field(default=Schedule(steps=9600, milestones=(5760, 7680), augment=("crop",), select="last"))
 
     name: ClassVar[str] = "ccn"
-    trains: ClassVar = "tasks"
+    tunes: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"images"})
 
     def __post_init__(self) -> None:
@@ -97,8 +97,8 @@ class CCN(Embedded):
             losses.append(F.cross_entropy(logits.flatten(0, 1), (y[:, None] == y[None, :]).long().flatten()))
         return torch.stack(losses).mean()
 
-    def meta_fit(self, train: Rule | None, valid: Rule | None = None, **more: Any) -> CCNLearner:  # type: ignore[override]
-        return super().meta_fit(labelled_tasks(self, train), valid, **more)  # type: ignore[return-value]
+    def for_training(self, train: Rule, valid: Rule | None) -> tuple[Method, Rule]:
+        return super().for_training(labelled_tasks(self, train), valid)
 
     def selection_score(self, learner: CCNLearner, valid: Rule, schedule: Schedule) -> float:
         """How well the similarity network tells pairs: mean F1 of alike pairs on validation tasks."""

@@ -77,7 +77,6 @@ class CentroidNet(Clusterer):
     schedule: Schedule = field(default=Schedule(steps=4000, halve_every=2000, select="last"))
 
     name: ClassVar[str] = "centroid"
-    trains: ClassVar = "tasks"
 
     def cluster(self, b: Batch) -> tuple[Tensor, Tensor]:
         rows = b.s_mask.to(b.s)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,10 +13,10 @@ from torch import Tensor, nn
 from handful.errors import Mismatch
 from handful.methods.batch import Batch
 from handful.methods.clustering.sinkhorn_kmeans import squared_distances
+from handful.methods.contract import Method
 from handful.methods.embedded import Embedded, EmbeddedLearner
 from handful.methods.schedule import Schedule
 from handful.metrics.clustering import unsupervised_accuracy
-from handful.nets.compute import Compute
 from handful.tasks import random
 from handful.tasks.clustering import Clustering
 from handful.tasks.rule import Rule
@@ -63,10 +62,8 @@ class Clusterer(Embedded):
         logits = b.close(self.logits(b.q, b.prototypes()))
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-2)
 
-    def meta_fit(
-        self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> EmbeddedLearner:
-        return super().meta_fit(labelled_tasks(self, train), valid, compute=compute, keep=keep)
+    def for_training(self, train: Rule, valid: Rule | None) -> tuple[Method, Rule]:
+        return super().for_training(labelled_tasks(self, train), valid)
 
     def selection_score(self, learner: EmbeddedLearner, valid: Rule, schedule: Schedule) -> float:
         """Accuracy on validation tasks; the unsupervised accuracy where their labels are hidden."""
@@ -86,11 +83,11 @@ class Clusterer(Embedded):
         return float(np.mean(scores))
 
 
-def labelled_tasks(method: Embedded, train: Rule | None) -> Rule | None:
+def labelled_tasks(method: Embedded, train: Rule) -> Rule:
     """The rule inside a clustering rule: methods that cluster learn from the labels of the training classes."""
     if isinstance(train, Clustering):
         train = train.of
-    if train is not None and method.trains == "tasks" and "labels" not in train.shows:
+    if method.trains == "tasks" and "labels" not in train.shows:
         raise Mismatch(
             f"{method.name} is trained with the labels of the training classes, which {train.name} tasks hide"
         )

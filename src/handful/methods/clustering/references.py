@@ -10,6 +10,7 @@ from torch import Tensor
 from handful.methods.batch import Batch
 from handful.methods.clustering.clusterer import Clusterer
 from handful.methods.clustering.kmeans import kmeans
+from handful.methods.stages import Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,9 @@ class KMeans(Clusterer):
 
     name: ClassVar[str] = "kmeans"
 
+    def stages(self) -> list[Stage]:
+        return []
+
     def cluster(self, b: Batch) -> tuple[Tensor, Tensor]:
         rows = b.s_mask.to(b.s)
         centroids = kmeans(b.s, b.n, b.seeds, rows=rows, init=self.init, starts=self.starts).centroids
@@ -42,4 +46,6 @@ class ProtoKMeans(KMeans):
     net: str = "conv4"
 
     name: ClassVar[str] = "protonet-kmeans"
-    trains: ClassVar = "tasks"
+
+    def stages(self) -> list[Stage]:
+        return [Stage("tasks", self.schedule)]

@@ -9,7 +9,6 @@ whatever trains by cross-entropy on pair logits trains two parallel classifiers.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 
 from handful.errors import Mismatch
 from handful.methods.batch import Batch
-from handful.methods.contract import Learner
+from handful.methods.contract import Learner, Method
 from handful.methods.embedded import Embedded
 from handful.methods.finetuning.baseline import Baseline, BaselinePP
 from handful.methods.gradient.anil import ANIL, LastLayerLearner
@@ -87,15 +86,13 @@ class Pairwise:
 
     axes: ClassVar[int] = 2
 
-    def meta_fit(
-        self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> Any:
+    def for_training(self, train: Rule, valid: Rule | None) -> tuple[Method, Rule]:
         for rule in (train, valid):
             if rule is not None and rule.axes != 2:
                 raise Mismatch(
                     f"{self.name} learns from pair tasks, {rule.name} tasks have one label axis; use the rule pairs"  # type: ignore[attr-defined]
                 )
-        return super().meta_fit(train, valid, compute=compute, keep=keep)  # type: ignore[misc]
+        return super().for_training(train, valid)  # type: ignore[misc]
 
     def selection_score(self, learner: Learner, valid: Rule, schedule: Schedule) -> float:
         """Harmonic mean of mean unseen and seen accuracy over the validation tasks."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,7 @@ from handful.methods.batch import Batch
 from handful.methods.compositional.lifted import Pairwise, axis_labels, counts_of, sides
 from handful.methods.embedded import Embedded
 from handful.methods.schedule import Schedule
+from handful.methods.stages import Stage
 
 Params = dict[str, Tensor]
 _SCHEDULE = Schedule(steps=2000, batch=64, weight_decay=5e-4, augment=("crop", "flip", "jitter"))
@@ -41,7 +42,10 @@ class PerTask(Pairwise, Embedded):
     rate: float = 1e-3
     weight_decay: float = 5e-4
 
-    trains: ClassVar[Literal["tasks", "batches", "no"]] = "batches"
+    tunes: ClassVar[bool] = True
+
+    def stages(self) -> list[Stage]:
+        return [Stage("batches", self.schedule)]
 
     @property
     def together(self) -> int:  # type: ignore[override]

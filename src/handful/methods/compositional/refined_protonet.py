@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +11,9 @@ from torch import Tensor, nn
 from handful.methods.batch import Batch
 from handful.methods.compositional.describe import SHOWN, described
 from handful.methods.compositional.lifted import Lifted
+from handful.methods.contract import Method
 from handful.methods.embedded import Embedded
 from handful.methods.heads import squared_distances
-from handful.nets.compute import Compute
 from handful.tasks.rule import Rule
 
 
@@ -40,7 +39,6 @@ class FeatureSelection(Embedded):
 
     hidden: int = 0
 
-    trains: ClassVar = "tasks"
     maps: ClassVar[bool] = True
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
@@ -82,7 +80,6 @@ class DescriptionMixing(Embedded):
     gate: Literal["printed", "single"] = "printed"
 
     needs: ClassVar[frozenset[str]] = SHOWN
-    trains: ClassVar = "tasks"
     maps: ClassVar[bool] = True
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
@@ -126,11 +123,7 @@ class RefinedProtoNetWords(Lifted, DescriptionMixing):
     name: ClassVar[str] = "refined-protonet-words"
     of: ClassVar[type[Embedded]] = DescriptionMixing
 
-    def meta_fit(
-        self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> Any:
-        if train is not None and not self.width and train.axes == 2:
-            shown = train.draw(0, 0).descriptions
-            if shown is not None:
-                return replace(self, width=shown[0].shape[1]).meta_fit(train, valid, compute=compute, keep=keep)
-        return super().meta_fit(train, valid, compute=compute, keep=keep)
+    def for_training(self, train: Rule, valid: Rule | None) -> tuple[Method, Rule]:
+        method, train = super().for_training(train, valid)
+        shown = None if self.width else train.draw(0, 0).descriptions
+        return (method if shown is None else replace(self, width=shown[0].shape[1])), train

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from handful.errors import BadInput, Infeasible, Mismatch, nearest
+from handful.errors import BadInput, Infeasible, nearest
 from handful.methods import distributed
 from handful.methods.augment import augment
 from handful.methods.crossdomain.ft import deviation, last_norms
@@ -22,7 +21,9 @@ from handful.methods.embedded import Embedded, EmbeddedLearner
 from handful.methods.metric.gnn import GNN
 from handful.methods.metric.relationnet import RelationNet
 from handful.methods.metric.tpn import TPN
-from handful.methods.training import Drawn, run, task_batch_loss
+from handful.methods.stages import Loss as StepLoss
+from handful.methods.stages import Stage
+from handful.methods.training import Drawn, step_generator, task_batch_loss
 from handful.nets.compute import Compute
 from handful.tasks import random
 from handful.tasks.episode import Task
@@ -53,7 +54,7 @@ class Loss(nn.Module):
         self.method, self.learner = method, learner
 
     def forward(self, tasks: list[Task], generator: torch.Generator) -> Tensor:
-        return task_batch_loss(self.method, self.learner, tasks, generator)
+        return task_batch_loss(self.learner, tasks, self.method.schedule.augment, generator)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,24 +117,22 @@ class LearnedFeatureWise(Embedded):
         only_train = {k: v for k, v in fresh.items() if k.startswith(("auxiliary.", "transformation."))}
         return super().load({**only_train, **state}, facts, compute, where)
 
-    def meta_fit(
-        self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> EmbeddedLearner:
-        if train is None:
-            raise Mismatch(f"{self.name} has to know the images' shape: give meta_fit a rule, or use untrained(shape)")
+    def stages(self) -> list[Stage]:
+        labels: tuple[Any, ...] = ("global", "local") if self.auxiliary else ("local",)
+        return [Stage("tasks", self.schedule, loss=self.loss_across_domains, labels=labels)]
+
+    def loss_across_domains(self, learner: EmbeddedLearner, train: Rule) -> StepLoss:
         domains = [Drawn(rule, self.schedule) for rule in domain_rules(train, self.domain, self.name)]
-        learner = self.untrained(train.image_shape, train.n_classes, compute or Compute())
         of = Loss(self, learner)
 
         def loss(step: int) -> Tensor:
-            generator = torch.Generator().manual_seed(random.subseed(self.schedule.seed, "augment", step))
+            generator = step_generator(self.schedule, step)
             seen, unseen = torch.randperm(len(domains), generator=generator)[:2].tolist()
             both = self.two_losses(of, domains[seen].tasks(step), domains[unseen].tasks(step), generator)
             weight = self.auxiliary_weight(step)
             return both + weight * self.auxiliary_loss(learner, train, step, generator) if weight else both
 
-        run(self.schedule, learner, loss, train, valid, keep)
-        return learner
+        return loss
 
     def auxiliary_weight(self, number: int) -> float:
         """The weight at a micro-batch of the training."""

@@ -27,6 +27,7 @@ class Baseline(Pretrained):
     task_batch: int = 4
 
     name: ClassVar[str] = "baseline"
+    tunes: ClassVar[bool] = True
     cosine: ClassVar[dict[str, Any]] = {}
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,16 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from handful.errors import Mismatch
 from handful.methods.batch import Batch, pad
 from handful.methods.embedded import EmbeddedLearner
 from handful.methods.heads import cosine
 from handful.methods.layers.contrast import info_nce, nt_xent, supervised
 from handful.methods.layers.local import descriptors
-from handful.methods.layers.stages import Staged, only
+from handful.methods.layers.stages import Staged
 from handful.methods.layers.views import random_view
 from handful.methods.schedule import Schedule
-from handful.nets.compute import Compute
+from handful.methods.stages import Loss, Stage
+from handful.methods.training import Drawn
 from handful.tasks.episode import Task
 from handful.tasks.rule import Rule
 
@@ -68,7 +67,6 @@ class Contrastive(Staged):
 
     name: ClassVar[str] = "contrastive"
     maps: ClassVar[bool] = True
-    learning: ClassVar[str] = "GL+TT"
     first: ClassVar[tuple[str, ...]] = ("backbone", "classifier", "projections")
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
@@ -99,22 +97,13 @@ class Contrastive(Staged):
         s, q = b.s.mean((-2, -1)), b.q.mean((-2, -1))
         return b.close(self.scale * cosine(q, b.prototypes(s)))
 
-    def meta_fit(
-        self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> EmbeddedLearner:
-        from handful.methods.training import Drawn, run, train_on_batches
+    def stages(self) -> list[Stage]:
+        first, second = super().stages()
+        return [first, replace(second, loss=self.loss_across_views)]
 
-        if train is None:
-            raise Mismatch(f"{self.name} has to know the images' shape: give meta_fit a rule, or use untrained(shape)")
-        train.check()
-        learner = self.untrained(train.image_shape, train.n_classes, compute or Compute())
-        only(learner.modules, self.first)
-        stage = self.with_options(schedule=self.pretrain)
-        train_on_batches(stage, learner, train, None, keep / "pretrain" if keep else None)
-        only(learner.modules, self.second)
+    def loss_across_views(self, learner: EmbeddedLearner, train: Rule) -> Loss:
         drawn = Drawn(train, self.schedule)
-        run(self.schedule, learner, lambda step: self.crossed(learner, drawn.tasks(step)), train, valid, keep)
-        return learner
+        return lambda step: self.crossed(learner, drawn.tasks(step))
 
     def crossed(self, learner: EmbeddedLearner, tasks: list[Task]) -> Tensor:
         """Loss of the tasks over all four pairings of support view and query view."""

@@ -59,10 +59,8 @@ class FRN(Embedded):
     rescale: bool = True
 
     name: ClassVar[str] = "frn"
-    trains: ClassVar = "tasks"
     maps: ClassVar[bool] = True
     together: ClassVar[int] = 16
-    learning: ClassVar[str] = "GL+TT"
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         return {"reconstruction": Reconstruction()}

@@ -55,7 +55,7 @@ class LPFTFB(Pretrained):
     task_batch: int = 4
 
     name: ClassVar[str] = "lp-ft-fb"
-    learning: ClassVar[str] = "GL+LL+TT"
+    tunes: ClassVar[bool] = True
 
     def untrained(  # type: ignore[override]
         self, shape: tuple[int, ...], n_classes: int = 2, compute: Compute | None = None

@@ -34,7 +34,6 @@ class NegCosine(Baseline):
     task_scale: float = 5.0
 
     name: ClassVar[str] = "neg-cosine"
-    learning: ClassVar[str] = "GL+TT"
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         return {"classifier": CosineClassifier(backbone.width, n_classes, 1.0)}  # type: ignore[arg-type]

@@ -48,6 +48,7 @@ class RFS(Pretrained):
     strength: float = 1.0
 
     name: ClassVar[str] = "rfs-simple"
+    tunes: ClassVar[bool] = True
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         s, q = F.normalize(b.s, dim=-1), F.normalize(b.q, dim=-1)

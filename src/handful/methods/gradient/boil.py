@@ -23,7 +23,6 @@ class BOIL(MAML):
     """
 
     name: ClassVar[str] = "boil"
-    learning: ClassVar[str] = "LL+TT"
 
     def adapted(self, names: list[str]) -> list[str]:
         return [name for name in names if not name.startswith("last.")]

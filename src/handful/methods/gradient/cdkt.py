@@ -60,9 +60,8 @@ class CDKT(Embedded):
     samples: int = 100
 
     name: ClassVar[str] = "cdkt+ml"
-    trains: ClassVar = "tasks"
+    tunes: ClassVar[bool] = True
     together: ClassVar[int] = 16
-    learning: ClassVar[str] = "LL+TT"
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.scale <= 0 or min(self.steps, self.test_steps, self.samples) < 1:

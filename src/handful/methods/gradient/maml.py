@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -12,17 +11,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from handful.errors import Mismatch
 from handful.methods.augment import augment
 from handful.methods.contract import Learner, Method, Predictor
 from handful.methods.layers.support_norm import known_first, use_support_norm
 from handful.methods.schedule import Schedule
-from handful.methods.training import Drawn, run
+from handful.methods.stages import Loss, Stage
+from handful.methods.training import Drawn, step_generator
 from handful.nets import Backbone
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
 from handful.nets.weights import load_state
-from handful.tasks import random
 from handful.tasks.episode import Query, Support
 from handful.tasks.rule import Rule
 
@@ -64,25 +62,15 @@ class MAML(Method):
     schedule: Schedule = field(default_factory=lambda: Schedule(tasks=4, clip=10.0))
 
     name: ClassVar[str] = "maml"
-    trains: ClassVar = "tasks"
-    learning: ClassVar[str] = "LL+TT"
+    tunes: ClassVar[bool] = True
     first_order: ClassVar[bool] = False
 
-    def meta_fit(
-        self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> GradientLearner:
-        if train is None:
-            raise Mismatch(f"{self.name} learns from tasks: give meta_fit a rule, or use untrained(shape)")
-        train.check()
-        learner = self.untrained(train.image_shape, compute=compute)
+    def stages(self) -> list[Stage]:
+        return [Stage("tasks", self.schedule, loss=self.loss_after_adapting)]
+
+    def loss_after_adapting(self, learner: GradientLearner, train: Rule) -> Loss:
         drawn = Drawn(train, self.schedule)
-
-        def loss(step: int) -> Tensor:
-            generator = torch.Generator().manual_seed(random.subseed(self.schedule.seed, "augment", step))
-            return learner.outer_loss(drawn.tasks(step), generator)
-
-        run(self.schedule, learner, loss, train, valid, keep)
-        return learner
+        return lambda step: learner.outer_loss(drawn.tasks(step), step_generator(self.schedule, step))
 
     def untrained(self, shape: tuple[int, ...], n_classes: int = 2, compute: Compute | None = None) -> GradientLearner:
         with torch.random.fork_rng(devices=[]):

@@ -74,7 +74,7 @@ class MTL(Staged):
     ways: int = 5
 
     name: ClassVar[str] = "mtl"
-    learning: ClassVar[str] = "GL+LL+TT"
+    tunes: ClassVar[bool] = True
     first: ClassVar[tuple[str, ...]] = ("backbone.net", "classifier")
     second: ClassVar[tuple[str, ...]] = ("backbone.scale", "backbone.shift", "last")
 

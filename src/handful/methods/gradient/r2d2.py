@@ -47,8 +47,7 @@ class R2D2(Embedded):
     scale: float = 10.0
 
     name: ClassVar[str] = "r2d2"
-    trains: ClassVar = "tasks"
-    learning: ClassVar[str] = "LL+TT"
+    tunes: ClassVar[bool] = True
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         return {"calibration": Calibration(self.penalty, self.scale)}

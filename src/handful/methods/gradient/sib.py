@@ -82,8 +82,8 @@ class SIB(Staged):
     hidden: int = 40
 
     name: ClassVar[str] = "sib"
+    tunes: ClassVar[bool] = True
     transductive: ClassVar[bool] = True
-    learning: ClassVar[str] = "LL+TT"
     second: ClassVar[tuple[str, ...]] = ("synthetic",)
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:

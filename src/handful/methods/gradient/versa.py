@@ -66,8 +66,6 @@ class Versa(Embedded):
     log_variance: float = -10.0
 
     name: ClassVar[str] = "versa"
-    trains: ClassVar = "tasks"
-    learning: ClassVar[str] = "LL+TT"
 
     def __post_init__(self) -> None:
         if self.samples < 1 or self.features < 1:

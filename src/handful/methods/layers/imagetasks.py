@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from handful.errors import Mismatch
 from handful.methods.augment import augment
 from handful.methods.batch import PADDING, Batch, pad
 from handful.methods.embedded import Embedded, EmbeddedLearner
-from handful.methods.training import Drawn, run
-from handful.nets.compute import Compute
-from handful.tasks import random
+from handful.methods.stages import Loss, Stage
+from handful.methods.training import Drawn, step_generator
 from handful.tasks.episode import Task
 from handful.tasks.rule import Rule
 
@@ -70,27 +67,20 @@ class OnImages(Embedded):
         backbone: Any = m["backbone"]
         return (backbone.maps(x) if self.maps else backbone(x)).float()
 
-    def meta_fit(
-        self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> EmbeddedLearner:
-        if train is None:
-            raise Mismatch(f"{self.name} has to know the images' shape: give meta_fit a rule, or use untrained(shape)")
-        train.check()
-        learner = self.untrained(train.image_shape, train.n_classes, compute or Compute())
-        self.train_with_images(learner, train, valid, keep)
-        return learner
+    def stages(self) -> list[Stage]:
+        return [Stage("tasks", self.schedule, loss=self.loss_on_images)]
 
-    def train_with_images(self, learner: EmbeddedLearner, train: Rule, valid: Rule | None, keep: Path | None) -> None:
+    def loss_on_images(self, learner: EmbeddedLearner, train: Rule) -> Loss:
         drawn = Drawn(train, self.schedule)
         class_of = {int(row): int(c) for row, c in zip(train.part.rows, train.part.classes, strict=True)}
 
         def loss(step: int) -> Tensor:
-            generator = torch.Generator().manual_seed(random.subseed(self.schedule.seed, "augment", step))
+            generator = step_generator(self.schedule, step)
             images = read(learner, drawn.tasks(step), class_of, self.schedule.augment, generator)
             with learner.compute.autocast():
                 return self.image_loss(learner.modules, images)
 
-        run(self.schedule, learner, loss, train, valid, keep)
+        return loss
 
 
 def read(

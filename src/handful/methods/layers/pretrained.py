@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from handful.methods.embedded import Embedded
 from handful.methods.schedule import Schedule
+from handful.methods.stages import Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +18,8 @@ class Pretrained(Embedded):
 
     schedule: Schedule = field(default_factory=lambda: Schedule(steps=2000, augment=("crop", "flip", "jitter")))
 
-    trains: ClassVar[Literal["tasks", "batches", "no"]] = "batches"
-    learning: ClassVar[str] = "GL+TT"
+    def stages(self) -> list[Stage]:
+        return [Stage("batches", self.schedule)]
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         return {"classifier": nn.Linear(backbone.width, n_classes)}  # type: ignore[arg-type]

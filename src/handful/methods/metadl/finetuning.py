@@ -12,6 +12,7 @@ from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded
 from handful.methods.metadl.adam import fit_linear_adam
 from handful.methods.schedule import Schedule
+from handful.methods.stages import Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +35,10 @@ class FineTuning(Embedded):
     schedule: Schedule = field(default_factory=lambda: Schedule(steps=30_000, batch=16))
 
     name: ClassVar[str] = "fine-tuning"
-    trains: ClassVar = "batches"
-    learning: ClassVar[str] = "GL+TT"
+    tunes: ClassVar[bool] = True
+
+    def stages(self) -> list[Stage]:
+        return [Stage("batches", self.schedule)]
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         return {"classifier": nn.Linear(backbone.width, n_classes)}  # type: ignore[arg-type]

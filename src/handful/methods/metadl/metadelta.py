@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,14 +12,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from handful.errors import BadInput, Mismatch
+from handful.errors import BadInput
 from handful.methods.augment import augment
 from handful.methods.batch import Batch
 from handful.methods.embedded import Embedded, EmbeddedLearner
 from handful.methods.heads import CosineClassifier, squared_distances
 from handful.methods.schedule import Schedule
+from handful.methods.stages import Stage
 from handful.methods.training import validate
-from handful.nets.compute import Compute
 from handful.tasks import random
 from handful.tasks.rule import Rule
 
@@ -72,8 +71,6 @@ class MetaDelta(Embedded):
     )
 
     name: ClassVar[str] = "metadelta++"
-    trains: ClassVar = "batches"
-    learning: ClassVar[str] = "GL"
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         if self.classifiers < 1 or self.ensemble < 1:
@@ -101,18 +98,15 @@ class MetaDelta(Embedded):
         means = b.prototypes(support)
         return b.close(-squared_distances(query, means) / self.temperature)
 
-    def meta_fit(
-        self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> EmbeddedLearner:
-        if train is None:
-            raise Mismatch(f"{self.name} learns from batches: give meta_fit a rule, or use untrained(shape)")
-        learner = self.untrained(train.image_shape, train.n_classes, compute)
-        until = time.monotonic() + self.seconds
-        states = _train(self, learner, train, valid, until)
+    def stages(self) -> list[Stage]:
+        return [Stage("batches", self.schedule, work=self.within_its_time)]
+
+    def within_its_time(self, learner: EmbeddedLearner, train: Rule, valid: Rule | None) -> None:
+        """Train until the time is up, then average the best states."""
+        states = _train(self, learner, train, valid, time.monotonic() + self.seconds)
         if states:
             learner.modules.load_state_dict(_auto_ensemble(self, learner, valid, states))
         learner.modules.eval()
-        return learner
 
 
 def _train(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +16,6 @@ from handful.methods.metadl.adam import picks
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
 from handful.tasks.episode import Query, Support
-from handful.tasks.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +45,7 @@ class TrainFromScratch(Method):
     seed: int = 0
 
     name: ClassVar[str] = "train-from-scratch"
-    trains: ClassVar = "no"
-    learning: ClassVar[str] = "TT"
-
-    def meta_fit(
-        self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> ScratchLearner:
-        if train is None:
-            raise Mismatch(f"{self.name} has to know the images' shape: give meta_fit a rule, or use untrained(shape)")
-        return self.untrained(train.image_shape, compute=compute)
+    tunes: ClassVar[bool] = True
 
     def untrained(self, shape: tuple[int, ...], n_classes: int = 2, compute: Compute | None = None) -> ScratchLearner:
         backbone = build_net(self.net, tuple(shape), self.seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -15,6 +15,7 @@ from handful.methods.layers.graph import MaskedNorm
 from handful.methods.layers.imagetasks import Images, OnImages
 from handful.methods.layers.local import descriptors
 from handful.methods.layers.masks import asked
+from handful.methods.stages import Stage
 
 
 class Fusion(nn.Module):
@@ -63,10 +64,11 @@ class CAN(OnImages):
     balance: float = 0.5
 
     name: ClassVar[str] = "can"
-    learning: ClassVar[str] = "GL+LL"
-    trains: ClassVar = "tasks"
     maps: ClassVar[bool] = True
     together: ClassVar[int] = 4
+
+    def stages(self) -> list[Stage]:
+        return [replace(stage, labels=("global", "local")) for stage in super().stages()]
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.ratio < 1:

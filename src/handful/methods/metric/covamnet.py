@@ -54,8 +54,6 @@ class CovaMNet(Embedded):
     dropout: float = 0.5
 
     name: ClassVar[str] = "covamnet"
-    learning: ClassVar[str] = "LL"
-    trains: ClassVar = "tasks"
     maps: ClassVar[bool] = True
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:

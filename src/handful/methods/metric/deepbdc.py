@@ -16,6 +16,7 @@ from handful.methods.heads import squared_distances
 from handful.methods.layers.logistic import fit_logistic
 from handful.methods.layers.masks import asked
 from handful.methods.schedule import Schedule
+from handful.methods.stages import Stage
 
 
 class BDC(nn.Module):
@@ -81,8 +82,6 @@ class DeepBDC(Embedded):
     score: Literal["auto", "inner", "distance"] = "auto"
 
     name: ClassVar[str] = "deepbdc"
-    learning: ClassVar[str] = "LL+TT"
-    trains: ClassVar[Literal["tasks", "batches", "no"]] = "tasks"
     maps: ClassVar[bool] = True
     together: ClassVar[int] = 8
 
@@ -116,8 +115,10 @@ class STLDeepBDC(DeepBDC):
     strength: float = 1.0
 
     name: ClassVar[str] = "stl-deepbdc"
-    learning: ClassVar[str] = "GL+TT"
-    trains: ClassVar[Literal["tasks", "batches", "no"]] = "batches"
+    tunes: ClassVar[bool] = True
+
+    def stages(self) -> list[Stage]:
+        return [Stage("batches", self.schedule)]
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         bdc = BDC(backbone.map_shape, self.reduce)  # type: ignore[arg-type]

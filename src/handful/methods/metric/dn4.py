@@ -36,8 +36,6 @@ class DN4(Embedded):
     neighbours: int = 3
 
     name: ClassVar[str] = "dn4"
-    learning: ClassVar[str] = "LL"
-    trains: ClassVar = "tasks"
     maps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

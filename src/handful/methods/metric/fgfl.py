@@ -71,7 +71,6 @@ class FGFL(OnImages, ProtoNet):
     reverse: tuple[float, float] = (0.5, 0.1)
 
     name: ClassVar[str] = "fgfl"
-    learning: ClassVar[str] = "LL+TT"
 
     def __post_init__(self) -> None:
         if self.frequency_temperature <= 0 or min(self.against, self.augmented, self.apart, self.margin) < 0:

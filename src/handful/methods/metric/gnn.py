@@ -59,8 +59,6 @@ class GNN(Embedded):
     hidden: int = 96
 
     name: ClassVar[str] = "gnn"
-    learning: ClassVar[str] = "LL"
-    trains: ClassVar = "tasks"
     together: ClassVar[int] = 2
 
     def __post_init__(self) -> None:

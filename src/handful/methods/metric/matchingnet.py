@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -31,8 +31,6 @@ class MatchingNet(Embedded):
     scale: float = 10.0
 
     name: ClassVar[str] = "matchingnet"
-    trains: ClassVar[Literal["tasks", "batches", "no"]] = "tasks"
-    learning: ClassVar[str] = "LL"
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         scores = (self.scale * cosine(b.q, b.s)).masked_fill((b.y < 0)[:, None, :], float("-inf"))

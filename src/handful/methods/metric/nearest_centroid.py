@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from handful.methods.metric.protonet import ProtoNet
+from handful.methods.stages import Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,5 +19,6 @@ class NearestCentroid(ProtoNet):
     net: str = "pixels"
 
     name: ClassVar[str] = "nearest-centroid"
-    trains: ClassVar[Literal["tasks", "batches", "no"]] = "no"
-    learning: ClassVar[str] = ""
+
+    def stages(self) -> list[Stage]:
+        return []

@@ -29,8 +29,6 @@ class ProtoNet(Embedded):
     temperature: float = 1.0
 
     name: ClassVar[str] = "protonet"
-    trains: ClassVar[Literal["tasks", "batches", "no"]] = "tasks"
-    learning: ClassVar[str] = "LL"
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         means = b.prototypes()

@@ -79,7 +79,7 @@ class PUTM(Pretrained):
     step: float = -1.0
 
     name: ClassVar[str] = "putm"
-    learning: ClassVar[str] = "LL+TT"
+    tunes: ClassVar[bool] = True
     transductive: ClassVar[bool] = True
     together: ClassVar[int] = 16
 

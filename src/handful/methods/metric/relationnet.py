@@ -44,8 +44,6 @@ class RelationNet(Embedded):
     hidden: int = 8
 
     name: ClassVar[str] = "relationnet"
-    learning: ClassVar[str] = "LL"
-    trains: ClassVar = "tasks"
     maps: ClassVar[bool] = True
     together: ClassVar[int] = 8
 

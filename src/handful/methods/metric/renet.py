@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -13,6 +13,7 @@ from handful.errors import BadInput
 from handful.methods.batch import Batch
 from handful.methods.layers.imagetasks import Images, OnImages
 from handful.methods.layers.masks import asked
+from handful.methods.stages import Stage
 
 WINDOW = 5
 PAIRS = 512
@@ -119,10 +120,11 @@ class RENet(OnImages):
     hidden: int = 64
 
     name: ClassVar[str] = "renet"
-    learning: ClassVar[str] = "GL+LL"
-    trains: ClassVar = "tasks"
     maps: ClassVar[bool] = True
     together: ClassVar[int] = 1
+
+    def stages(self) -> list[Stage]:
+        return [replace(stage, labels=("global", "local")) for stage in super().stages()]
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.attention <= 0:

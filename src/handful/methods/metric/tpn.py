@@ -64,8 +64,6 @@ class TPN(Embedded):
     alpha: float = 0.99
 
     name: ClassVar[str] = "tpn"
-    learning: ClassVar[str] = "LL"
-    trains: ClassVar = "tasks"
     transductive: ClassVar[bool] = True
     maps: ClassVar[bool] = True
 

@@ -16,6 +16,7 @@ from handful.methods.contract import Learner, Predictor
 from handful.methods.embedded import Embedded
 from handful.methods.heads import CosineClassifier, cosine
 from handful.methods.schedule import Schedule
+from handful.methods.stages import Stage
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
 from handful.nets.resnet import ResNet
@@ -83,8 +84,10 @@ class TSA(Embedded):
     beta_rate: float = 1.0
 
     name: ClassVar[str] = "tsa"
-    learning: ClassVar[str] = "LL+TT"
-    trains: ClassVar = "batches"
+    tunes: ClassVar[bool] = True
+
+    def stages(self) -> list[Stage]:
+        return [Stage("batches", self.schedule)]
 
     def __post_init__(self) -> None:
         if self.steps < 0 or self.rate < 0 or self.beta_rate < 0:

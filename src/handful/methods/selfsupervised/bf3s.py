@@ -15,6 +15,7 @@ from handful.methods.layers.imagetasks import Images, OnImages
 from handful.methods.layers.rotation import TURNS, rotated
 from handful.methods.metric.protonet import ProtoNet
 from handful.methods.schedule import Schedule
+from handful.methods.stages import Stage
 
 
 class RotationBlock(nn.Module):
@@ -58,7 +59,6 @@ class BF3S(OnImages, ProtoNet):
     weight: float = 1.0
 
     name: ClassVar[str] = "bf3s"
-    learning: ClassVar[str] = "LL"
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         return {"rotation": RotationBlock(backbone.map_shape[0])}  # type: ignore[index, arg-type]
@@ -80,8 +80,9 @@ class BF3SCosine(Embedded):
     weight: float = 1.0
 
     name: ClassVar[str] = "bf3s-cosine"
-    learning: ClassVar[str] = "GL"
-    trains: ClassVar = "batches"
+
+    def stages(self) -> list[Stage]:
+        return [Stage("batches", self.schedule)]
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         return {

@@ -64,8 +64,6 @@ class HTS(Embedded):
     weight: float = 0.1
 
     name: ClassVar[str] = "hts"
-    learning: ClassVar[str] = "LL"
-    trains: ClassVar = "tasks"
 
     def __post_init__(self) -> None:
         if len(set(self.turns)) < 2 or not set(self.turns) <= set(range(TURNS)):

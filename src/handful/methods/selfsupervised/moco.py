@@ -74,7 +74,6 @@ class MoCo(SelfSupervised):
     smallest: float = 0.2
 
     name: ClassVar[str] = "moco"
-    learning: ClassVar[str] = "LL+TT"
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or not 0 <= self.momentum <= 1 or self.queue < 1:

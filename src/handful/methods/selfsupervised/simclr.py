@@ -17,6 +17,7 @@ from handful.methods.layers.contrast import nt_xent
 from handful.methods.layers.logistic import fit_logistic
 from handful.methods.layers.views import random_view
 from handful.methods.schedule import Schedule
+from handful.methods.stages import Stage
 
 
 def projector(width: int, out: int) -> nn.Sequential:
@@ -38,7 +39,12 @@ class SelfSupervised(Embedded):
     readout: Literal["cosine", "euclidean", "logistic"] = "cosine"
     scale: float = 10.0
 
-    trains: ClassVar = "batches"
+    @property
+    def tunes(self) -> bool:  # type: ignore[override]
+        return self.readout == "logistic"
+
+    def stages(self) -> list[Stage]:
+        return [Stage("batches", self.schedule, labels=())]
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
         if self.readout == "logistic":
@@ -76,7 +82,6 @@ class SimCLR(SelfSupervised):
     smallest: float = 0.08
 
     name: ClassVar[str] = "simclr"
-    learning: ClassVar[str] = "LL+TT"
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or not 0 < self.smallest <= 1:

@@ -34,8 +34,6 @@ class SLA(Embedded):
     temperature: float = 1.0
 
     name: ClassVar[str] = "sla"
-    learning: ClassVar[str] = "LL"
-    trains: ClassVar = "tasks"
 
     def modules(self, shape: tuple[int, ...], n_classes: int) -> nn.ModuleDict:
         m = super().modules(shape, n_classes)

@@ -74,7 +74,6 @@ class SSFSL(OnImages, ProtoNet):
     hidden: int = 512
 
     name: ClassVar[str] = "ssfsl"
-    learning: ClassVar[str] = "LL"
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight <= 1 or self.orders < 2:

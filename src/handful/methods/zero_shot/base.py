@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from torch import Tensor
 
 from handful.errors import BadInput, Mismatch
 from handful.methods.contract import Method
+from handful.methods.stages import Stage
 from handful.methods.zero_shot import tuning
-from handful.methods.zero_shot.data import Candidates, Given, State, Training, read
+from handful.methods.zero_shot.data import Candidates, Given, State, Training
 from handful.methods.zero_shot.learner import ZeroShotLearner
 from handful.nets.compute import Compute
 from handful.tasks.rule import Rule
@@ -60,7 +59,6 @@ class ZeroShotMethod(Method):
     seed: int = 0
 
     needs: ClassVar[frozenset[str]] = frozenset({"descriptions"})
-    trains: ClassVar[Literal["tasks", "batches", "no"]] = "batches"
     needs_graph: ClassVar[bool] = False
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
 
@@ -97,33 +95,22 @@ class ZeroShotMethod(Method):
 
     # what a method gets
 
-    def meta_fit(
-        self, train: Rule | None, valid: Rule | None = None, *, compute: Compute | None = None, keep: Path | None = None
-    ) -> ZeroShotLearner:
+    def for_training(self, train: Rule, valid: Rule | None) -> tuple[Method, Rule]:
         if not isinstance(train, ZeroShot):
             raise Mismatch(
                 f"{self.name} learns from classes with descriptions; give meta_fit a zero-shot rule on train"
             )
-        if valid is None and self.calibration == "validation":
+        if valid is not None:
+            tuning.check(self, train, valid)
+        elif self.calibration == "validation":
             raise BadInput(f"{self.name}: calibration=validation needs validation classes; give some, or a number")
-        compute = compute or Compute()
-        with compute.here():
-            given = read(self, train, compute)
-            unseen = tuning.check(self, train, valid) if valid is not None else None
-            learner: ZeroShotLearner | None = None
-            tries: list[dict[str, Any]] = []
-            if unseen is not None and self.tune and tuning.tried(self):
-                learner, tries = tuning.choose(self, given, unseen, compute)
-            method = learner.method if learner is not None else self
-            if self.calibration == "validation" and unseen is not None:
-                chosen = tuning.bias(method, given, train, unseen, compute)
-                method = dataclasses.replace(method, calibration=chosen)
-            if unseen is not None and self.refit:
-                learner = method.learner(given.joined(read(self, unseen, compute)), compute)
-            elif learner is None:
-                learner = method.learner(given, compute)
-            learner.method, learner.tuning = method, tries
-            return learner
+        return self, train
+
+    def stages(self) -> list[Stage]:
+        """Options by the validation classes, the bias against seen classes by them too, then the fit that is kept."""
+        works = [tuning.choose_options] if self.tune and tuning.tried(self) else []
+        works += [tuning.choose_bias] if self.calibration == "validation" else []
+        return [Stage("batches", work=work) for work in [*works, tuning.fit_all]]
 
     def learner(self, given: Given, compute: Compute) -> ZeroShotLearner:
         """Fit with these options, whatever the validation classes say."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 
 from handful.errors import BadInput, Mismatch
-from handful.methods.zero_shot.data import Given
+from handful.methods.zero_shot.data import Given, read
 from handful.methods.zero_shot.learner import ZeroShotLearner
 from handful.metrics.zero_shot import hits_at, stacking_of
 from handful.nets.compute import Compute
@@ -27,14 +27,48 @@ WIDER = 3
 BLOCK = 4096
 
 
-def check(method: ZeroShotMethod, train: ZeroShot, valid: Rule) -> ZeroShot:
-    """The validation rule, refused unless its classes are described and unseen."""
+def check(method: ZeroShotMethod, train: ZeroShot, valid: Rule) -> None:
+    """Refuse a validation rule unless its classes are described and unseen."""
     if not isinstance(valid, ZeroShot):
         raise Mismatch(f"{method.name} is tuned on classes with descriptions; give a zero-shot rule on valid")
     both = sorted(set(train.part.class_names) & set(valid.part.class_names))
     if both:
         raise BadInput(f"validation classes must be unseen, but {both[0]} is in train too ({len(both)} such)")
-    return valid
+
+
+def given_to(learner: ZeroShotLearner, train: Rule) -> Given:
+    """Features and descriptions of the training classes, read once for all stages."""
+    if learner.given is None:
+        learner.given = read(learner.method, cast(ZeroShot, train), learner.compute)
+    return learner.given
+
+
+def choose_options(learner: ZeroShotLearner, train: Rule, valid: Rule | None) -> None:
+    """Take the options that are best on the validation classes, if there are some."""
+    if isinstance(valid, ZeroShot):
+        with learner.compute.here():
+            best, tries = choose(learner.method, given_to(learner, train), valid, learner.compute)
+        learner.method, learner.tensors, learner.tuning = best.method, best.tensors, tries
+
+
+def choose_bias(learner: ZeroShotLearner, train: Rule, valid: Rule | None) -> None:
+    """Take the bias against seen classes that is best on validation."""
+    train, valid = cast(ZeroShot, train), cast(ZeroShot, valid)
+    with learner.compute.here():
+        chosen = bias(learner.method, given_to(learner, train), train, valid, learner.compute)
+    learner.method = dataclasses.replace(learner.method, calibration=chosen)
+
+
+def fit_all(learner: ZeroShotLearner, train: Rule, valid: Rule | None) -> None:
+    """The fit that is kept: on training and validation classes together, or on training classes alone."""
+    method, compute = learner.method, learner.compute
+    with compute.here():
+        given = given_to(learner, train)
+        if isinstance(valid, ZeroShot) and method.refit:
+            learner.tensors = method.learner(given.joined(read(method, valid, compute)), compute).tensors
+        elif not learner.tensors:
+            learner.tensors = method.learner(given, compute).tensors
+    learner.given = None
 
 
 def tried(method: ZeroShotMethod) -> dict[str, tuple[Any, ...]]:
