@@ -28,13 +28,9 @@ from handful.tasks import random
 from handful.tasks.episode import Task
 from handful.tasks.rule import Rule
 
-<<<<<<< HEAD
-Loss = Callable[[int], Tensor]
 # Where steps are slow, what a kill costs is bounded by time: from any step a training goes on to the same bits.
 CHECKPOINT_SECONDS = 300
 
-=======
->>>>>>> main
 
 class Seen:
     """What this process has been trained on so far, for the speed beside the progress bar."""
