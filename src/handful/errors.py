@@ -7,11 +7,22 @@ anything else is a bug and shows its traceback.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+LONGEST = 1500
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 class HandfulError(Exception):
-    """Base of every error whose message is written for the person at the keyboard."""
+    """Base of every error whose message is written for the person at the keyboard.
+
+    What it quotes from a file may be a stranger's: whatever would steer a terminal is spelt out, and what is too long is cut.
+    """
+
+    def __str__(self) -> str:
+        said = _CONTROL.sub(lambda found: ascii(found.group())[1:-1], super().__str__())
+        return said if len(said) <= LONGEST else f"{said[: LONGEST - 400]} ... {said[-380:]}"
 
 
 class BadInput(HandfulError):

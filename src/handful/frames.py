@@ -1,12 +1,13 @@
-"""Parquet files of strangers: a damaged one can end the process that reads it, so another process reads it first.
+"""Tables in files: written so that a full disk is told as one, and parquet files of strangers read by another process first.
 
-That process is started once, serves until this one ends, and is started again if a file ended it. This file is also its
+A damaged parquet file can end the process that reads it. The one that reads first is started once, serves until this one ends, and is started again if a file ended it. This file is also its
 program, and imports nothing of the package.
 """
 
 from __future__ import annotations
 
 import atexit
+import io
 import json
 import os
 import subprocess
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 
 LEAST_MEMORY, SECONDS = 4 << 30, 600
 DIED = "reading it crashes the reader"
+
+
+def write_frame(frame: pl.DataFrame, path: Path, kind: str = "parquet") -> None:
+    """A table as ``parquet`` or ``csv``, by way of memory: polars' own writers turn a full disk into another error."""
+    data = io.BytesIO()
+    frame.write_csv(data) if kind == "csv" else frame.write_parquet(data)
+    path.write_bytes(data.getbuffer())
 
 
 def read_frame(path: Path, trusted: bool = False) -> pl.DataFrame:

@@ -20,6 +20,7 @@ from handful.audits.finding import TOPICS, Diagnosis, Finding, first_clause
 from handful.audits.learners import check_method
 from handful.data.collection import Collection, Part
 from handful.errors import BadInput, HandfulError, Infeasible
+from handful.frames import write_frame
 from handful.methods.contract import Learner, Method
 from handful.nets.compute import Compute
 from handful.progress import bar
@@ -160,7 +161,7 @@ class Audit:
             text = json.dumps(self.as_dict(), indent=1, ensure_ascii=False) + "\n"
             write_atomically(place, lambda t: t.write_text(text, encoding="utf-8"))
         elif place.suffix == ".csv":
-            write_atomically(place, lambda t: self.frame.write_csv(t))
+            write_atomically(place, lambda t: write_frame(self.frame, t, "csv"))
         elif place.suffix in (".html", ".htm"):
             write_page(place, self.html())
         else:

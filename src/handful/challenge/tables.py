@@ -13,6 +13,7 @@ import polars as pl
 from handful.challenge import scores
 from handful.errors import BadInput
 from handful.files import write_atomically
+from handful.frames import write_frame
 from handful.metrics.difficulty import difficulty
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def write_tables(frames: Mapping[str, pl.DataFrame], folder: Path) -> list[Path]
 
 
 def _write_csv(table: pl.DataFrame, path: Path) -> None:
-    write_atomically(path, lambda t: table.write_csv(t))
+    write_atomically(path, lambda t: write_frame(table, t, "csv"))
 
 
 def export_csv(lines: Sequence[Line], named: bool = True) -> str:

@@ -187,6 +187,10 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             _end("the disk is full; free some space and run the same command again")
+        if error.errno == errno.EFBIG:
+            _end(
+                f"{error.filename or 'a file'} may not become so large here; raise the limit (ulimit -f) and run the same command again"
+            )
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             _end(f"{error.filename or 'a file'} cannot be written or read ({error.strerror}); check its permissions")
         if error.errno in (errno.ENOENT, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL) and error.filename:

@@ -103,7 +103,8 @@ class ZipSource(Source):
         infos = self._zip.infolist()
         if len(infos) > MEMBERS_CAP:
             raise BadInput(f"{path} lists {len(infos)} members, more than {MEMBERS_CAP}; split it")
-        self._members = {i.filename: i for i in infos if not i.is_dir() and not _litter(i.filename)}
+        # A member without a name is nothing that can be read, and zipfile trips over it.
+        self._members = {i.filename: i for i in infos if i.filename and not i.is_dir() and not _litter(i.filename)}
         for name, info in self._members.items():
             self._refuse_hostile(name, info)
         self.names = tuple(sorted(self._members))

@@ -19,6 +19,7 @@ from handful.data.importers import SPLIT_NAMES, split_name
 from handful.data.store import content_hash, open_packed
 from handful.errors import BadInput, nearest
 from handful.files import parse_json, read_rows, write_atomically
+from handful.frames import write_frame
 
 JOINED = "/"
 
@@ -182,7 +183,7 @@ def add_scheme(path: str | os.PathLike[str], rule: SplitRule) -> Collection:
     kept = table.filter(pl.col(rule.scheme) != "").height
     if not kept:
         raise BadInput(f"the scheme {rule.scheme!r} would leave every image of {folder} out; check the split")
-    write_atomically(folder / ".labels.new", lambda t: table.write_parquet(t))
+    write_atomically(folder / ".labels.new", lambda t: write_frame(table, t))
     try:
         with _undisturbed():
             os.replace(folder / "labels.parquet", folder / ".labels.old")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from handful.data.collection import SPLITS, Collection
 from handful.data.splits import SplitRule
 from handful.errors import BadInput, nearest
 from handful.files import write_atomically
+from handful.frames import write_frame
 
 SHORT = {"train": "train", "valid": "val", "test": "test"}
 
@@ -55,7 +57,7 @@ class Stats:
     def save(self, folder: str | Path) -> None:
         """Every table as CSV."""
         for name, frame in self.frames.items():
-            write_atomically(Path(folder) / f"{name}.csv", frame.write_csv)
+            write_atomically(Path(folder) / f"{name}.csv", partial(write_frame, frame, kind="csv"))
 
 
 def stats(collection: Collection, scheme: str | None = None) -> Stats:

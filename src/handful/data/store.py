@@ -15,7 +15,7 @@ import polars as pl
 from handful.data.collection import Card, Collection
 from handful.errors import BadInput
 from handful.files import file_digest, fresh_folder, read_json, read_npy, write_atomically
-from handful.frames import read_frame
+from handful.frames import read_frame, write_frame
 
 ARRAYS = {"images": "images.npy", "features": "features.npy"}
 SKIPPED = "skipped.csv"
@@ -34,7 +34,7 @@ def table_digest(table: pl.DataFrame) -> str:
 
 def seal(folder: Path, card: Card, table: pl.DataFrame) -> Card:
     """Write table and card of a folder whose array is in place."""
-    table.write_parquet(folder / "labels.parquet")
+    write_frame(table, folder / "labels.parquet")
     card = dataclasses.replace(card, hash=content_hash(folder, card.kind))
     (folder / "card.json").write_text(card.text(), encoding="utf-8")
     return card
@@ -44,7 +44,7 @@ def note_skipped(folder: Path, skipped: Sequence[tuple[str, str]]) -> None:
     """Keep the names of the files that were left out of a collection, and why, beside it."""
     if skipped:
         frame = pl.DataFrame(list(skipped), schema={"file": pl.String, "reason": pl.String}, orient="row")
-        frame.write_csv(folder / SKIPPED)
+        write_frame(frame, folder / SKIPPED, "csv")
 
 
 def skipped_files(collection: Collection) -> list[tuple[str, str]]:

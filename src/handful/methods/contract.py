@@ -66,13 +66,13 @@ class Learner:
 
     def save(self, path: str | Path) -> Path:
         """Write a model folder: ``model.safetensors`` and ``model.json``."""
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         from handful.files import fresh_folder
 
         path = Path(path)
         with fresh_folder(path, force=(path / FACTS).is_file()) as folder:
-            save_file({k: v.detach().cpu().contiguous() for k, v in self.state().items()}, folder / MODEL)
+            (folder / MODEL).write_bytes(save({k: v.detach().cpu().contiguous() for k, v in self.state().items()}))
             facts = {"method": self.method.name, "options": self.method.options(), **self.facts()}
             (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         return path

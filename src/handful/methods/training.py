@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from handful._version import __version__
 from handful.clock import timed
 from handful.errors import BadInput
 from handful.files import parse_json, write_atomically
+from handful.frames import write_frame
 from handful.methods import distributed, tracking
 from handful.methods.answering import answers
 from handful.methods.augment import augment
@@ -26,6 +28,9 @@ from handful.progress import bar
 from handful.tasks import random
 from handful.tasks.episode import Task
 from handful.tasks.rule import Rule
+
+# Where steps are slow, what a kill costs is bounded by time: from any step a training goes on to the same bits.
+CHECKPOINT_SECONDS = 300
 
 
 class Seen:
@@ -205,7 +210,7 @@ def run(schedule: Schedule, learner: Any, loss: Loss, train: Rule, valid: Rule |
                 with timed("validate"):
                     progress.validated(step, validate(learner, valid, schedule) if progress.first else -np.inf)
             progress.tell()
-            if (step + 1) % schedule.checkpoint_every == 0:
+            if (step + 1) % schedule.checkpoint_every == 0 or progress.waited():
                 with timed("keep"):
                     progress.save(step + 1, optimiser)
             advance(1, f"loss {total:.3f}, {seen.since(images, tasks, time.monotonic() - began)}")
@@ -232,7 +237,7 @@ class _Progress:
         self.scaler: dict[str, Any] = {}
         self.best, self.best_state = -np.inf, None
         self.rows: list[dict[str, float]] = []
-        self.start = time.monotonic()
+        self.saved = time.monotonic()
         self.identity = {"method": learner.method.name, "options": learner.method.options(), "part": train.part.id}
         self.tracking, self.offset = tracking.current() if first else None, 0
 
@@ -261,6 +266,7 @@ class _Progress:
         self.scaler_now = scaler.state_dict
 
     def save(self, step: int, optimiser: torch.optim.Optimizer) -> None:
+        self.saved = time.monotonic()
         if self.keep is None:
             return
         state = {
@@ -273,7 +279,14 @@ class _Progress:
             "rows": json.dumps(self.rows),
             "scaler": self.scaler_now(),
         }
-        write_atomically(self.keep / "checkpoint.pt", lambda t: torch.save(state, t))
+        # By way of memory: torch's own writer does not say that a disk is full.
+        data = io.BytesIO()
+        torch.save(state, data)
+        write_atomically(self.keep / "checkpoint.pt", lambda t: t.write_bytes(data.getbuffer()))
+
+    def waited(self) -> bool:
+        """Whether the last checkpoint is long ago."""
+        return time.monotonic() - self.saved >= CHECKPOINT_SECONDS
 
     def start_telling(self) -> None:
         if self.tracking:
@@ -302,4 +315,4 @@ class _Progress:
             frame = pl.DataFrame(
                 self.rows, schema={"step": pl.Int64, "loss": pl.Float64, "rate": pl.Float64, "valid": pl.Float64}
             )
-            write_atomically(self.keep / "log.csv", lambda t: frame.write_csv(t))
+            write_atomically(self.keep / "log.csv", lambda t: write_frame(frame, t, "csv"))

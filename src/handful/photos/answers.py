@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from handful.frames import write_frame
+
 NONE = "none of these"
 
 
@@ -105,5 +107,5 @@ class Answers:
         from handful.files import write_atomically
 
         path = Path(path)
-        write_atomically(path, lambda t: self.frame.write_csv(t))
+        write_atomically(path, lambda t: write_frame(self.frame, t, "csv"))
         return path

@@ -66,7 +66,7 @@ class PhotoModel:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a model folder: ``model.safetensors`` and ``model.json``, nothing of this machine in them."""
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         from handful.files import fresh_folder
 
@@ -85,8 +85,7 @@ class PhotoModel:
             "report": self.report.as_dict(),
         }
         with fresh_folder(path, force=is_photo_model(path)) as folder:
-            save_file(state, folder / MODEL)
-            os.chmod(folder / MODEL, 0o644)  # safetensors makes it the owner's alone, and models are for giving away
+            (folder / MODEL).write_bytes(save(state))
             (folder / FACTS).write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         return path
 

@@ -13,6 +13,7 @@ from handful import registry
 from handful.data.collection import Collection, Part
 from handful.errors import BadInput, Infeasible
 from handful.files import write_atomically
+from handful.frames import write_frame
 from handful.methods.contract import FACTS, Learner, Method, load, make
 from handful.metrics.base import Estimate
 from handful.nets.compute import Compute
@@ -153,7 +154,7 @@ def metacoco_figures(
     for name, svg in drawn.items():
         if svg:
             write_atomically(folder / f"{name}.svg", lambda t, svg=svg: t.write_text(svg, encoding="utf-8"))  # type: ignore[misc]
-    write_atomically(folder / "figures.csv", lambda t: pl.DataFrame(sweep.rows).write_csv(t))
+    write_atomically(folder / "figures.csv", lambda t: write_frame(pl.DataFrame(sweep.rows), t, "csv"))
     return sweep
 
 

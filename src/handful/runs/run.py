@@ -13,6 +13,7 @@ import polars as pl
 from handful import registry
 from handful.errors import BadInput, Mismatch, nearest
 from handful.files import fresh_folder
+from handful.frames import write_frame
 from handful.metrics import Estimate, Metric, PairedTest, mean_interval, paired
 from handful.metrics.base import SHOWN
 from handful.metrics.context import PREFIX, by_context
@@ -139,9 +140,9 @@ class Run:
         """Write the run as a folder; one that holds a run already is replaced."""
         path = Path(path)
         with fresh_folder(path, force=(path / "run.json").is_file()) as folder:
-            self.frame.write_parquet(folder / "tasks.parquet")
+            write_frame(self.frame, folder / "tasks.parquet")
             if self.answers is not None:
-                self.answers.write_parquet(folder / "answers.parquet")
+                write_frame(self.answers, folder / "answers.parquet")
             facts = {"identity": self.identity, "status": "finished", **self.facts}
             facts.setdefault("summary", self.summary().to_dicts())
             (folder / "run.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")

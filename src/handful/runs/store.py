@@ -12,7 +12,7 @@ import polars as pl
 
 from handful.errors import BadInput
 from handful.files import WRONG, read_json, write_atomically
-from handful.frames import read_frame
+from handful.frames import read_frame, write_frame
 from handful.methods.answering import CHUNK
 
 COUNTS = ("repeat", "task")
@@ -109,12 +109,12 @@ class RunFolder:
         return read_part(path, COUNTS) if path.is_file() else None
 
     def add(self, chunk: int, frame: pl.DataFrame) -> None:
-        write_atomically(self.path / "parts" / f"{chunk:06d}.parquet", lambda t: frame.write_parquet(t))
+        write_atomically(self.path / "parts" / f"{chunk:06d}.parquet", lambda t: write_frame(frame, t))
 
     def finish(self, frame: pl.DataFrame, answers: pl.DataFrame | None, facts: dict[str, Any]) -> None:
-        write_atomically(self.path / "tasks.parquet", lambda t: frame.write_parquet(t))
+        write_atomically(self.path / "tasks.parquet", lambda t: write_frame(frame, t))
         if answers is not None:
-            write_atomically(self.path / "answers.parquet", lambda t: answers.write_parquet(t))
+            write_atomically(self.path / "answers.parquet", lambda t: write_frame(answers, t))
         self.write_json({"identity": self.identity, "status": "finished", **facts})
         for path in (self.path / "parts").glob("*"):
             path.unlink(missing_ok=True)

@@ -56,7 +56,16 @@ def read_record(folder: Path) -> Record | None:
     try:
         facts: dict[str, Any] = read_json(path)
         archives = tuple(Fetched(**a) for a in facts.pop("archives"))
-        return Record(**{**facts, "archives": archives, "notes": tuple(facts.get("notes", ()))})
+        record = Record(**{**facts, "archives": archives, "notes": tuple(facts.get("notes", ()))})
+        texts = [
+            record.name,
+            record.layout,
+            *record.notes,
+            *(t for a in archives for t in (a.file, a.sha256, a.checked)),
+        ]
+        if not all(isinstance(t, str) for t in texts) or not all(isinstance(a.bytes, int) for a in archives):
+            raise ValueError("a name or a size is neither")
+        return record
     except (OSError, *WRONG) as error:
         raise BadInput(f"{path} is not the record of a data set ({error}); remove it and get the data again") from error
 

@@ -1,6 +1,6 @@
 """Arrays from a stranger's file: .npz, .h5 and .mat, none larger than this machine's memory, none from elsewhere.
 
-scipy's reader of .mat files can crash the interpreter on a damaged one, so it runs in a process of its own with limits.
+The readers of .mat and HDF5 files can crash or hang on a damaged one, so they run in a process of their own with limits.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from handful.data.importers import matlab
+from handful.data.importers import apart
 from handful.errors import BadInput, require
 
-_SECONDS = 900
+# Beside a second for each megabyte: a tenth of what the slowest disk gives.
+_SECONDS = 20
 
 
 def memory_bytes() -> int:
@@ -33,13 +35,9 @@ def memory_bytes() -> int:
 
 
 def _check_size(file: Path, name: str, shape: Sequence[int], itemsize: int) -> int:
-    size = math.prod(int(n) for n in shape) * itemsize
-    if size > memory_bytes():
-        raise BadInput(
-            f"{file}: the array {name} of shape {tuple(shape)} needs {size / 2**30:,.0f} GB, more memory than this "
-            "machine has; the file is damaged, or has to be split"
-        )
-    return size
+    if why := apart.too_large(name, shape, itemsize, memory_bytes()):
+        raise BadInput(f"{file}: {why}")
+    return math.prod(int(n) for n in shape) * itemsize
 
 
 def read_npz(file: Path, names: Sequence[str]) -> dict[str, Any]:
@@ -52,7 +50,9 @@ def read_npz(file: Path, names: Sequence[str]) -> dict[str, Any]:
                     _check_header(file, stored, name)
                     found[name] = arrays[name]
             return found
-    except (OSError, ValueError, EOFError, KeyError, MemoryError, NotImplementedError, zipfile.BadZipFile) as error:
+    except BadInput:
+        raise
+    except Exception as error:  # zipfile, zlib and numpy's parser of headers each end a damaged file in their own way
         if "Object arrays" in str(error):
             raise BadInput(f"{file} holds Python objects, not an array of text; save labels.astype(str)") from error
         if isinstance(error, zipfile.BadZipFile) and not _begins_as_zip(file):
@@ -70,7 +70,7 @@ def _check_header(file: Path, stored: zipfile.ZipFile, name: str) -> None:
     inside = f"{name}.npy" if f"{name}.npy" in stored.namelist() else name
     with stored.open(inside) as member:
         if member.read(6) != b"\x93NUMPY":
-            return
+            raise ValueError(f"{name} is not an array")
     with stored.open(inside) as member:
         version = np.lib.format.read_magic(member)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -86,34 +86,11 @@ def read_h5(file: Path, names: Sequence[str], group: str = "") -> dict[str, Any]
 
     Where the file has a group named ``group``, all arrays of the group instead.
     """
-    h5py = require("h5py", "features")
+    require("h5py", "features")
     try:
-        with h5py.File(file, "r") as stored:
-            if group and group in stored and _is_group(stored, group):
-                return {name: _h5_array(h5py, stored[group], name, file) for name in sorted(stored[group])}
-            found: dict[str, Any] = dict.fromkeys(stored)
-            return found | {name: _h5_array(h5py, stored, name, file) for name in names if name in found}
-    except (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError) as error:
+        return _apart(file, "h5", names, group)
+    except ValueError as error:
         raise BadInput(f"{file} cannot be read as HDF5 ({error})") from error
-
-
-def _is_group(stored: Any, name: str) -> bool:
-    """Whether a name stands for a group of this very file."""
-    h5py = require("h5py", "features")
-    return isinstance(stored.get(name, getlink=True), h5py.HardLink) and isinstance(stored[name], h5py.Group)
-
-
-def _h5_array(h5py: Any, stored: Any, name: str, file: Path) -> np.ndarray:
-    # A link within the file may lead to one that leaves it.
-    if not isinstance(stored.get(name, getlink=True), h5py.HardLink):
-        raise BadInput(f"{file}: {name} is a link, perhaps into another file; store the array itself")
-    array = stored[name]
-    if not isinstance(array, h5py.Dataset):
-        raise BadInput(f"{file}: {name} is a group, not an array")
-    if array.external or array.is_virtual:
-        raise BadInput(f"{file}: {name} is stored in other files; copy the array into this one")
-    _check_size(file, name, array.shape or (), array.dtype.itemsize)
-    return np.asarray(array)
 
 
 def read_mat(file: Path, names: Sequence[str], called: str = "") -> dict[str, Any]:
@@ -121,21 +98,39 @@ def read_mat(file: Path, names: Sequence[str], called: str = "") -> dict[str, An
 
     A name may be that of a structure's field (``list_action.vname``). Errors name the file as it is ``called``.
     """
-    called = called or str(file)
-    with tempfile.TemporaryDirectory(prefix="handful-mat-") as place:
+    try:
+        return _apart(file, "mat", names)
+    except ValueError as error:
+        raise BadInput(f"{called or file} cannot be read ({error}); save it in MATLAB's version 5 format") from error
+
+
+def _apart(file: Path, kind: str, names: Sequence[str], group: str = "") -> dict[str, Any]:
+    """What the program beside this file reads; a ValueError if it cannot."""
+    size = file.stat().st_size
+    with tempfile.TemporaryDirectory(prefix="handful-arrays-") as place:
         target = Path(place) / "arrays.npz"
-        limit = min(memory_bytes(), (4 << 30) + 16 * file.stat().st_size)
-        request = {"file": str(file.resolve()), "target": str(target), "names": list(names), "bytes": limit}
-        command = [sys.executable, "-I", matlab.__file__, json.dumps({**request, "paths": sys.path})]
+        request: dict[str, Any] = {
+            "kind": kind,
+            "file": str(file.resolve()),
+            "target": str(target),
+            "names": list(names),
+            "group": group,
+        }
+        request |= {"memory": memory_bytes(), "bytes": min(memory_bytes(), (4 << 30) + 16 * size)}
+        seconds = _SECONDS + (size >> 20)
+        command = [sys.executable, "-I", apart.__file__, json.dumps({**request, "seconds": seconds, "paths": sys.path})]
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS)
+            # The program ends itself after so much processor time; a machine that is busy may take longer.
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=10 * seconds)
         except subprocess.TimeoutExpired:
-            raise BadInput(f"{called}: reading it took more than {_SECONDS} seconds; the file is damaged") from None
+            raise ValueError(f"reading it took more than {10 * seconds} seconds, so it is damaged") from None
         if done.returncode != 0:
             said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            crashed = done.returncode < 0 or done.returncode > 2
-            why = "reading it crashed, so it is damaged" if crashed or not said else said[-1][:300]
-            raise BadInput(f"{called} cannot be read ({why}); save it in MATLAB's version 5 format")
+            if done.returncode == -signal.SIGXCPU:
+                raise ValueError(f"reading it took more than {seconds} seconds, so it is damaged")
+            if done.returncode != 1 or not said:
+                raise ValueError("reading it crashed, so it is damaged")
+            raise ValueError(said[-1][:300])
         with np.load(target, allow_pickle=False) as arrays:
-            listed = json.loads(str(arrays["__names__"]))
-            return dict.fromkeys(listed) | {name: arrays[name] for name in names if name in arrays.files}
+            listed, read = json.loads(str(arrays["__names__"]))
+            return dict.fromkeys(listed) | {name: arrays[f"a{i}"] for i, name in enumerate(read)}

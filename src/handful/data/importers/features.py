@@ -88,7 +88,7 @@ def read_features(path: str | Path) -> FeatureTable:
     else:
         raise BadInput(f"{file}: {file.suffix or 'no ending'} is not a kind of features file; give .npz, .h5 or .mat")
     x, y = _pick(arrays, FEATURES, file), _pick(arrays, LABELS, file)
-    return FeatureTable(np.asarray(x, dtype=np.float32), _names(y), file.name)
+    return FeatureTable(_numbers(x, file), _names(y, file), file.name)
 
 
 def _pick(arrays: Mapping[str, Any], names: Sequence[str], file: Path) -> Any:
@@ -98,11 +98,24 @@ def _pick(arrays: Mapping[str, Any], names: Sequence[str], file: Path) -> Any:
     raise BadInput(f"{file} has no array called {' or '.join(names)}; it has {', '.join(arrays) or 'none'}")
 
 
-def _names(values: Any) -> NDArray[np.str_]:
+def _numbers(values: Any, file: Path, name: str = "features", kind: type = np.float32) -> NDArray[Any]:
+    if np.asarray(values).dtype.kind not in "biuf":
+        raise BadInput(f"{file}: the array {name} holds {np.asarray(values).dtype}, not numbers; save it as numbers")
+    with np.errstate(all="ignore"):  # what is not a number, or too large for one, is refused where it is used
+        return np.asarray(values).astype(kind)
+
+
+def _names(values: Any, file: Path) -> NDArray[np.str_]:
     flat = np.asarray(values).reshape(-1)
-    if flat.dtype.kind in "SO":
-        return np.array([v.decode() if isinstance(v, bytes) else str(v) for v in flat.tolist()])
-    return flat.astype(str)
+    try:
+        if flat.dtype.kind in "SO":
+            return np.array([v.decode() if isinstance(v, bytes) else str(v) for v in flat.tolist()])
+        names = flat.astype(str)
+        for name in set(names.tolist()):
+            name.encode()
+        return names
+    except UnicodeError as error:
+        raise BadInput(f"{file}: a class has a name that is not text ({error}); save the names as UTF-8") from error
 
 
 def _by_class(group: Mapping[str, Any], file: Path) -> FeatureTable:
@@ -113,7 +126,7 @@ def _by_class(group: Mapping[str, Any], file: Path) -> FeatureTable:
         raise BadInput(
             f"{file}: images/{odd[0]} is no array with one row per image; give features as the benchmark distributes them"
         )
-    joined = np.concatenate(arrays).astype(np.float32)
+    joined = _numbers(np.concatenate(arrays), file)
     return FeatureTable(joined, np.repeat(names, [len(a) for a in arrays]), file.name)
 
 
@@ -132,21 +145,21 @@ def _xlsa17(place: Path) -> FeatureTable:
         if not file.is_file():
             raise Missing(f"{file} does not exist; the xlsa17 layout has res101.mat and att_splits.mat in one folder")
     images, splits = read_mat(main, ("features", "labels")), read_mat(beside, _BESIDE)
-    x = np.asarray(_pick(images, ("features",), main), dtype=np.float32).T
-    number = np.asarray(_pick(images, ("labels",), main)).reshape(-1).astype(int) - 1
-    names = _names(_pick(splits, ("allclasses_names",), beside))
+    x = _numbers(_pick(images, ("features",), main), main).T
+    number = _numbers(_pick(images, ("labels",), main), main, "labels", np.int64).reshape(-1) - 1
+    names = _names(_pick(splits, ("allclasses_names",), beside), beside)
     if not len(number):
         raise BadInput(f"{main} has no labels")
     if number.min() < 0 or number.max() >= len(names):
         raise BadInput(
             f"{main}: labels run from {number.min() + 1} to {number.max() + 1}, {beside.name} names {len(names)}"
         )
-    matrix = np.asarray(_pick(splits, ("att",), beside), dtype=np.float32).T
+    matrix = _numbers(_pick(splits, ("att",), beside), beside, "att").T
 
     def column(places: Mapping[str, str]) -> NDArray[np.str_]:
         out = np.full(len(x), "", dtype="U9")
         for key, split in places.items():
-            rows = np.asarray(_pick(splits, (key,), beside)).reshape(-1).astype(int) - 1
+            rows = _numbers(_pick(splits, (key,), beside), beside, key, np.int64).reshape(-1) - 1
             if len(rows) and (rows.min() < 0 or rows.max() >= len(x)):
                 raise BadInput(f"{beside}: {key} points beyond the {len(x)} images of {main.name}")
             out[rows] = split
