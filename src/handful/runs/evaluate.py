@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -69,10 +70,10 @@ def evaluate(
     out
         A folder for the results. A run that was killed goes on from there and ends with the same table.
     workers
-        Chunks at a time, each on the learner's number of threads; never changes a number.
+        Chunks of tasks at a time, as processes; every core of this machine by default. Never changes a number.
     engine, address
-        Where they are worked: ``inline``, ``processes``, ``ray`` (with the address of its cluster), or an engine; inline for
-        one worker and processes for more by default. Never changes a number.
+        Where they are worked: ``cores`` (by default: threads on every core, processes where they pay), ``inline``,
+        ``processes``, ``ray`` (with the address of its cluster), or an engine. Never changes a number.
     cache
         Keep the features of a frozen backbone over a packed collection, and use those that are kept.
     answers
@@ -125,6 +126,7 @@ def work(job: ScoringJob, folder: RunFolder | None, where: Engine, cache: bool) 
                 parts[scored.chunk] = scored.frame
                 if not where.here:
                     clock.add(scored.seconds)
+                if not where.here or scored.process != os.getpid():
                     largest = max(largest, scored.peak_memory_mb)
                 if folder:
                     folder.add(scored.chunk, scored.frame)
