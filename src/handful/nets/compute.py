@@ -26,7 +26,8 @@ class Compute(metaclass=Checked):
     device
         ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
     precision
-        ``float32``; ``bfloat16`` or ``float16`` by autocast in the backbone, heads and losses stay in float32.
+        ``float32``; ``bfloat16`` or ``float16`` by autocast in the backbone, heads and losses stay in float32. ``auto`` lets
+        each evaluation take bfloat16 where the processor has it and no score moves by more than 0.001; else it is float32.
     batch
         Images a batch when embedding; every batch is padded to this size, so that the last bits do not depend on how
         many images there are.
@@ -40,7 +41,7 @@ class Compute(metaclass=Checked):
     """
 
     device: str = "cpu"
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    precision: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     batch: int = 64
     threads: int = 1
     compile: str = ""
@@ -77,8 +78,9 @@ class Compute(metaclass=Checked):
             torch.set_num_threads(before)
 
     def autocast(self) -> torch.autocast:
-        on = self.precision != "float32"
-        return torch.autocast(torch.device(self.device).type, dtype=getattr(torch, self.precision), enabled=on)
+        dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(self.precision)
+        kind = torch.device(self.device).type
+        return torch.autocast(kind, dtype=dtype or torch.bfloat16, enabled=dtype is not None)
 
 
 @functools.cache

@@ -23,6 +23,7 @@ from handful.progress import bar
 from handful.runs.embedding import embed_needed
 from handful.runs.engine import Engine, make_engine
 from handful.runs.learners import Asked, Spec, answering
+from handful.runs.precision import settled
 from handful.runs.run import Run
 from handful.runs.scoring import (
     CHUNK,
@@ -90,6 +91,7 @@ def evaluate(
     if metrics is None and has_contexts(rule) and "contexts" not in names:
         names += ("contexts",)
     job = ScoringJob(learner, rule, names, tuple(range(seed, seed + repeats)), n, answers)
+    job, why = settled(job, cache)
     identity = identify(job, seed)
     folder = RunFolder(Path(out), identity) if out is not None else None
     if folder and (finished := folder.finished()) is not None:
@@ -97,6 +99,7 @@ def evaluate(
     where = make_engine(engine, workers, address)
     try:
         table, facts = work(job, folder, where, cache)
+        facts |= {"precision": f"auto: {job.learner.compute.precision}, for {why}"} if why else {}
     finally:
         if where is not engine:
             where.close()
