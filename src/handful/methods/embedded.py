@@ -6,6 +6,7 @@ expression and the contract come from here.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -117,6 +118,10 @@ class EmbeddedLearner(Learner):
     @property
     def backbone(self) -> Backbone:
         return cast(Backbone, self.modules["backbone"])
+
+    def twin(self) -> EmbeddedLearner:
+        weights = (*self.backbone.parameters(), *self.backbone.buffers())
+        return copy.deepcopy(self, {id(t): t for t in weights})  # heads never change them, and they may be large
 
     def embed(self, images: np.ndarray) -> Tensor:
         """Features of images, in padded batches of one size, on the learner's device."""

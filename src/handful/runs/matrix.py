@@ -166,14 +166,15 @@ def fill(matrix: Matrix, engine: Engine, out: Path | None, say: Callable[[str], 
                     add(seconds)
                 advance(1)
             done: Iterator[tuple[Cell, Run]]
-            if len(cells) >= engine.workers:
+            whole = len(cells) >= engine.workers and not engine.here
+            if whole:
                 shared = dataclasses.replace(matrix, out=out if engine.local else None)
                 done = engine.map(evaluate_cell, shared, cells)
-            else:  # fewer cells than workers: each cell is cut into its chunks instead
+            else:  # fewer cells than workers, or workers that share this process: each cell is cut into its chunks instead
                 shared = dataclasses.replace(matrix, out=out)
                 done = (evaluate_cell(shared, cell, engine) for cell in cells)
             for cell, run in done:
-                if len(cells) >= engine.workers and not engine.here:
+                if whole:
                     add({k: v for k, v in run.facts["seconds"].items() if k != "total"})
                 if out is not None and run.path is None:
                     folder_of_run = RunFolder(matrix.place(cell, out), run.identity)

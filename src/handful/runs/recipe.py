@@ -172,7 +172,7 @@ def run_recipe(
     runs: dict[tuple[str, str, int], Run] = {}
     where = make_engine(engine, workers, address)
     try:
-        found = one_by_one(matrix, say) if where.here else fill(matrix, where, out, say)
+        found = one_by_one(matrix, say) if where.workers == 1 and where.here else fill(matrix, where, out, say)
         for cell, run in found:
             for label in cell.labels:
                 runs[(matrix.spec(cell.row).title, label, cell.row.seed)] = run
@@ -201,6 +201,7 @@ def one_by_one(matrix: Matrix, say: Callable[[str], None]) -> Iterator[tuple[Cel
                 test.seed,
                 repeats=test.repeats,
                 out=matrix.place(cell, out) if out else None,
+                engine="inline",
                 cache=matrix.cache,
                 answers=matrix.answers,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -116,6 +117,9 @@ class GradientLearner(Learner):
 
     def state(self) -> State:
         return self.modules.state_dict()
+
+    def twin(self) -> GradientLearner:
+        return copy.deepcopy(self)
 
     @property
     def backbone(self) -> Backbone:
