@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -120,3 +122,38 @@ def test_copies_share_the_backbones_weights_and_a_stranger_has_none(collection):
         assert torch.equal(parameter, theirs[name])
         assert (parameter is theirs[name]) == name.startswith("backbone.")
     assert Learner().twin() is None
+
+
+SCRIPT = """
+import time
+import numpy as np
+import handful as hf
+from handful.methods.contract import Learner, Predictor
+from handful.nets.compute import Compute
+from handful.runs import every_core
+
+every_core.STARTING = every_core.STARTED = -1.0
+print("the script runs")
+
+class Slow(Predictor):
+    def __init__(self, ways):
+        self.ways = ways
+    def predict(self, query):
+        time.sleep(0.002)
+        return np.zeros((len(query.images), self.ways), np.float32)
+
+class Own(Learner):
+    method, compute = hf.methods.NearestCentroid(), Compute()
+    def fit(self, support):
+        return Slow(support.shape[0])
+
+print(len(hf.evaluate(Own(), hf.world(size=16), n=320).frame))
+"""
+
+
+def test_a_script_without_a_guard_and_with_a_learner_of_its_own_just_runs(tmp_path):
+    (tmp_path / "mine.py").write_text(SCRIPT)
+    environment = {k: v for k, v in os.environ.items() if k != "HANDFUL_CORES"}
+    done = subprocess.run([sys.executable, str(tmp_path / "mine.py")], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == ["the script runs", "320"]

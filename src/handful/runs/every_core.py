@@ -8,10 +8,13 @@ threads, which go on if they help, and processes are started, once, only where t
 from __future__ import annotations
 
 import functools
+import pickle
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
 from threading import local
 from typing import Any
 
@@ -65,7 +68,7 @@ class EveryCore:
             yield from on_threads(
                 self.workers, work, context, own, waiting, lambda each: each > USELESS * took or processes_pay(each)
             )
-        if several and waiting and processes_pay(took):
+        if several and waiting and processes_pay(took) and can_be_sent(context):
             yield from self._on_processes(work, context, waiting)
         while waiting:
             yield work(context, waiting.popleft())
@@ -77,6 +80,26 @@ class EveryCore:
         for result, seconds in self._processes.map(functools.partial(clocked, work), context, items):
             add(seconds)
             yield result
+
+
+def can_be_sent(context: Any) -> bool:
+    """Whether processes can be started from the program that runs, and would understand the context.
+
+    They begin by importing its main file, which a script without ``if __name__ == "__main__":`` does not survive, and know
+    nothing of what a notebook has defined. Such work stays here; who asks for ``workers`` gets processes all the same.
+    """
+    try:
+        sent = pickle.dumps(context, protocol=5)
+    except Exception:  # a lambda, a lock, an open file: whatever a plug-in keeps
+        return False
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if main is None:
+        return b"__main__" not in sent
+    try:
+        text = Path(main).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return "__name__" in text and "__main__" in text
 
 
 def on_threads(
