@@ -61,15 +61,21 @@ def evaluate(
         A rule; of a part, a collection (or what `handful.open` takes) the usual 5-way 5-shot tasks, of its test split.
     metrics
         One name or several; the rule's own by default.
-    n, seed, repeats
-        Tasks for each drawing seed; seeds ``seed .. seed + repeats - 1``.
+    n
+        Number of tasks for each drawing seed.
+    seed
+        The first drawing seed.
+    repeats
+        Number of drawing seeds, counted up from ``seed``.
     out
         A folder for the results. A run that was killed goes on from there and ends with the same table.
     workers
         Chunks of tasks at a time, as processes; every core of this machine by default. Never changes a number.
-    engine, address
-        Where they are worked: ``cores`` (by default: threads on every core, processes where they pay), ``inline``,
-        ``processes``, ``ray`` (with the address of its cluster), or an engine. Never changes a number.
+    engine
+        Where the work runs: ``cores`` (by default: threads on every core, processes where they pay), ``inline``,
+        ``processes``, ``ray``, or an engine. Never changes a number.
+    address
+        Of a Ray cluster.
     cache
         Keep the features of a frozen backbone over a packed collection, and use those that are kept.
     answers
