@@ -65,7 +65,7 @@ def test_a_recipes_folder_shows_reported_beside_measured(source, capsys, tmp_pat
     facts = json.loads(text)
     assert [t["title"] for t in facts["tasks"]] == ["3-way 1-shot", "3-way 3-shot"]
     cell = next(r for r in facts["reported"] if r["method"] == "neighbours & co" and r["test"] == "3-way 1-shot")
-    assert (cell["reported"], cell["reported_half"], cell["learning"]) == (61.5, 0.7, "GL+TT")
+    assert (cell["reported"], cell["reported_half"], cell["learning"]) == (61.5, 0.7, "GL")
     measured = next(m for m in facts["tasks"][0]["methods"] if m["method"] == "neighbours & co")
     assert cell["measured"] == pytest.approx(100 * measured["value"])
     page = (tmp_path / "p.html").read_text()
