@@ -171,8 +171,9 @@ def test_methods_are_a_table_that_can_be_filtered(capsys):
     assert {name: rows[name]["setting"] for name in settings} == settings
     assert rows["tpn"]["transductive"] and not rows["protonet"]["transductive"]
     code, out, _ = call(capsys, "ls", "methods", "--family", "metric", "--transductive")
-    head, *lines = out.splitlines()
+    head, *lines, marks = out.splitlines()
     assert code == 0 and head.split()[:3] == ["name", "family", "setting"]
+    assert all(mark in marks for mark in ("GL: ", "LL: ", "TT: "))
     wanted = {n for n, r in rows.items() if r["family"] == "metric" and r["transductive"]}
     assert {line.split()[0] for line in lines} == wanted and "tpn" in wanted
     for arguments, words in (

@@ -92,10 +92,11 @@ def train(
     from handful.data.opening import open_collection
     from handful.errors import BadInput
     from handful.files import write_atomically
-    from handful.methods import distributed, make
+    from handful.methods import distributed
     from handful.methods.tracking import track as tracked
+    from handful.runs.learners import learner_of, named
 
-    chosen = make(method, **parse_settings(setting))
+    chosen = named(method, parse_settings(setting))
     own = f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and "LOCAL_RANK" in os.environ else device
     compute = dataclasses.replace(
         compute_of(own, precision, batch, threads), compile="inductor" if compile_ else "", sync_norm=sync_norm
@@ -115,7 +116,7 @@ def train(
         profiled(profile and first, keep),
         tracked(*((track or ()) if first else ()), folder=log_folder, name=out.name) as tracking,
     ):
-        learner = chosen.meta_fit(tasks, valid, compute=compute, keep=keep)
+        learner = learner_of(chosen, train=tasks, valid=valid, compute=compute, training=keep)
     distributed.leave()
     if not first:
         return

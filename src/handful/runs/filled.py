@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from handful import registry
 from handful.data.collection import Collection
 from handful.files import write_atomically
 from handful.metrics import mean_interval
-from handful.runs.run import Run
+from handful.runs.run import DAGGER, TRANSDUCTIVE, Run
 
 if TYPE_CHECKING:
     from handful.runs.recipe import Recipe
@@ -55,6 +56,7 @@ class RecipeResult:
                 rows.append(
                     {
                         "method": method.title,
+                        "transductive": runs[0].transductive,
                         "learning": learning_of(runs[0].method),
                         "net": net_of(runs[0]),
                         "test": test.label,
@@ -85,6 +87,17 @@ class RecipeResult:
         facts = {k: getattr(self.recipe, k) for k in ("title", "paper", "table", "note", "reported_on")}
         text = json.dumps({**facts, "collection": self.collection.id, "cells": cells}, indent=1, ensure_ascii=False)
         write_atomically(out / "recipe.json", lambda t: t.write_text(text + "\n", encoding="utf-8"))
+
+
+LEARNING = (
+    "GL: learns from labels over all training classes; LL: from the labels of tasks; TT: tunes on each task at test"
+)
+
+
+def footnotes(labels: Iterable[str], learning: Iterable[str]) -> list[str]:
+    """What the marks in a table mean, those that it has."""
+    found = [f"{DAGGER} {TRANSDUCTIVE}"] if any(DAGGER in label for label in labels) else []
+    return [*found, *([LEARNING] if any(learning) else [])]
 
 
 def learning_of(method: str) -> str:

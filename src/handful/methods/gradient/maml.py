@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from handful.methods.augment import augment
-from handful.methods.contract import Learner, Method, Predictor
+from handful.methods.contract import Method, Predictor
 from handful.methods.layers.support_norm import known_first, use_support_norm
+from handful.methods.modules import ModuleLearner
 from handful.methods.schedule import Schedule
 from handful.methods.stages import Loss, Stage
 from handful.methods.training import Drawn, step_generator
-from handful.nets import Backbone
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
 from handful.nets.weights import load_state
@@ -98,32 +98,17 @@ class FOMAML(MAML):
     first_order: ClassVar[bool] = True
 
 
-class GradientLearner(Learner):
+class GradientLearner(ModuleLearner):
     """Learns a task by gradient steps from learned initial weights."""
 
+    method: MAML
+
     def __init__(self, method: MAML, modules: nn.ModuleDict, shape: tuple[int, ...], compute: Compute):
-        self.method: MAML = method
-        self.modules, self.shape = modules, shape
         use_support_norm(modules["backbone"])
-        self.to(compute)
-
-    def to(self, compute: Compute) -> GradientLearner:
-        self.compute = compute
-        self.modules.to(compute.device).eval()
-        return self
-
-    def facts(self) -> dict[str, Any]:
-        return {"shape": list(self.shape)}
-
-    def state(self) -> State:
-        return self.modules.state_dict()
+        super().__init__(method, modules, shape, None, compute)
 
     def twin(self) -> GradientLearner:
         return copy.deepcopy(self)
-
-    @property
-    def backbone(self) -> Backbone:
-        return cast(Backbone, self.modules["backbone"])
 
     def ways(self, support: Support) -> Any:
         """What `initial` needs to know of a task: its number of classes."""
