@@ -184,7 +184,11 @@ class Protocol(_Frozen):
 
 
 class Challenge(_Frozen):
-    """A challenge as its file describes it."""
+    """A challenge as its file describes it.
+
+    ``rules`` is a file of Markdown beside it. With ``approval`` an account waits for an organiser before it can submit.
+    The code of the first ``winners`` of each league can be read by all participants once the challenge has ended.
+    """
 
     name: Name
     title: str = Field(min_length=1, max_length=120)
@@ -205,6 +209,9 @@ class Challenge(_Frozen):
         "code licence",
     )
     scrutiny_days: int = Field(default=14, ge=0)
+    rules: str = "rules.md"
+    approval: bool = False
+    winners: int = Field(default=3, ge=0)
 
     @field_validator("phases", mode="before")
     @classmethod
@@ -251,6 +258,21 @@ class Challenge(_Frozen):
     def having(self, *roles: Role) -> list[str]:
         """Names of the phases that have one of these roles, in their order."""
         return [name for name, phase in self.phases.items() if phase.role in roles]
+
+    def after(self, name: str) -> str | None:
+        """The phase that follows."""
+        order = list(self.phases)
+        return next(iter(order[order.index(name) + 1 :]), None)
+
+    def closes(self, name: str) -> dt.datetime | None:
+        """When a phase takes no more submissions, if the file says so."""
+        later = self.after(name)
+        return self.phases[name].ends or (self.phases[later].begins if later else None)
+
+    def turns(self, name: str) -> dt.datetime | None:
+        """When the next phase begins (or the challenge ends) by itself, if the file says so."""
+        later = self.after(name)
+        return (self.phases[later].begins if later else None) or self.phases[name].ends
 
     @property
     def public(self) -> str:
@@ -352,6 +374,9 @@ image_size = 128
 # score: mean normalised accuracy over all tasks; ranks: ranks by data set, averaged (as at NeurIPS 2021)
 ranking = "score"
 scrutiny_days = 14
+# Markdown beside this file, shown as a page. approval = true: an organiser lets each account in.
+rules = "rules.md"
+approval = false
 
 # Any rule of the library that shows labelled images (handful ls rules), with its options.
 [tasks]

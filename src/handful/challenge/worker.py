@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from handful.challenge import litter, queue, results, scores
+from handful.challenge import litter, queue, results, rules, scores
 from handful.challenge.db import Database, Phase
 from handful.challenge.queue import Lease
 from handful.challenge.running import Outcome, execute
@@ -96,6 +96,7 @@ class Worker:
             if time.monotonic() > swept + _SWEEP:
                 self._patiently(lambda: litter.sweep_runs(self.database, self.state))
                 swept = time.monotonic()
+            self._patiently(lambda: rules.keep_time(self.database, self.challenge))
             lease = self._patiently(lambda: queue.take(self.database, self.name, self.lease))
             if lease is None:
                 if until_empty:

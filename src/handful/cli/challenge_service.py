@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,7 +49,11 @@ def serve(
         int, typer.Option("--registrations", help="Accounts from one address in 15 minutes before each must wait.")
     ] = 30,
     organiser: Annotated[
-        str | None, typer.Option("--organiser", help="Make an organiser's account of this name.")
+        list[str] | None, typer.Option("--organiser", help="Organiser's account, made if it is new; may be repeated.")
+    ] = None,
+    behind_proxy: Annotated[
+        str | None,
+        typer.Option("--behind-proxy", help="Address of a reverse proxy whose X-Forwarded headers are believed."),
     ] = None,
 ) -> None:
     """Serve the challenge's pages; submissions are run by `handful challenge work`.
@@ -66,14 +69,17 @@ def serve(
     challenge, root = opened(folder)
     place = (state or root / "state").resolve()
     data = database_of(database, place)
-    service = make_app(challenge, data, root, place, https=https, registrations=registrations)
-    if organiser:
-        password = os.environ.get("HANDFUL_ORGANISER_PASSWORD") or secrets.token_urlsafe(12)
+    service = make_app(challenge, data, root, place, https=https or bool(behind_proxy), registrations=registrations)
+    password = os.environ.get("HANDFUL_ORGANISER_PASSWORD")
+    for name in organiser or ():
         with data.writing() as session:
-            accounts.register(session, organiser, password, f"{organiser}@example.org", organiser, "organiser")
-        if "HANDFUL_ORGANISER_PASSWORD" not in os.environ:
-            print(f"organiser {organiser}, password {password}")
-    uvicorn.run(service, host=host, port=port, log_level="warning")
+            drawn = accounts.ensure_organiser(session, name, password)
+        if drawn:
+            print(f"organiser {name}, password {drawn}")
+    shown = f"[{host}]" if ":" in host else host
+    print(f"serving {challenge.title!r} on http://{shown}:{port}", flush=True)
+    trusted = {"proxy_headers": True, "forwarded_allow_ips": behind_proxy} if behind_proxy else {"proxy_headers": False}
+    uvicorn.run(service, host=host, port=port, log_level="warning", **trusted)
 
 
 def work(

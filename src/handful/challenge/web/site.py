@@ -82,13 +82,15 @@ class Site:
 
     @contextmanager
     def visit(self, request: Request) -> Iterator[Visit]:
-        """Who asks, within a session that only looks."""
+        """Who asks, within a session that only looks; phases whose dates have come turn first."""
+        rules.keep_time(self.database, self.challenge)
         with self.database.reading() as session:
             yield self.visitor(request, session)
 
     @contextmanager
     def change(self, request: Request) -> Iterator[Visit]:
         """Who asks, within a session that is committed when the block ends, which is before the answer leaves."""
+        rules.keep_time(self.database, self.challenge)
         with self.database.writing() as session:
             yield self.visitor(request, session)
 

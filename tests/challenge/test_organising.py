@@ -1,0 +1,267 @@
+"""What an organiser does in a season: dates, confirmation, approval, disqualification, re-runs, words to everyone."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs handful[serve]")
+from sqlalchemy import select
+
+from handful.challenge import accounts, db, rules
+from handful.challenge.db import Login, Submission, Token, User
+from handful.challenge.failures import Failure
+from handful.challenge.markdown import render
+from handful.challenge.spec import read
+from handful.errors import BadInput
+
+from .test_service import PASSWORD, Site, end_phase, enter, guess, names, root, site, token, upload  # noqa: F401
+
+DAY = dt.timedelta(days=1)
+START = dt.datetime(2031, 5, 1, 12)
+
+
+class Clock:
+    """A clock that stands where the test puts it."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.at = START
+        monkeypatch.setattr(db, "clock", lambda: self.at.replace(tzinfo=dt.UTC))
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def dated(root, **dates: tuple[int | None, int | None]):  # noqa: F811
+    """The challenge's phases with days after the start at which they begin and end."""
+
+    def day(n: int | None) -> dt.datetime | None:
+        return None if n is None else START + n * DAY
+
+    phases = read(root / "challenge.toml").phases
+    return {
+        name: phase.model_copy(
+            update=dict(zip(("begins", "ends"), map(day, dates.get(name, (None, None))), strict=True))
+        )
+        for name, phase in phases.items()
+    }
+
+
+def back(site: Site, name: str):  # noqa: F811
+    """A participant who logs in again, some days later."""
+    client = site.client()
+    assert guess(client, name, PASSWORD).status_code == 303
+    return client
+
+
+def test_phases_open_and_close_by_the_clock(root, tmp_path, clock):  # noqa: F811
+    site = Site(root, tmp_path, phases=dated(root, feedback=(1, 10), final=(12, 20)))  # noqa: F811
+    ann = site.participant("ann")
+    assert "public phase" in upload(ann).text
+    clock.at = START + 2 * DAY
+    assert upload(ann).status_code == 303
+    clock.at = START + 10 * DAY
+    ann = back(site, "ann")
+    assert "closed on 2031-05-11" in upload(ann).text, "between two phases nothing is taken"
+    clock.at = START + 13 * DAY
+    ann = back(site, "ann")
+    assert "feedback phase" in upload(ann).text, "what still waits is let finish before the phase turns"
+    site.work(0.9)
+    with site.database.reading() as session:
+        assert rules.current(session) == "final", "a worker turns the phase, nobody needs to look at a page"
+        assert [row.phase for row in session.scalars(select(Submission).order_by(Submission.id))] == [
+            "feedback",
+            "final",
+        ]
+    assert "final phase" in upload(ann).text
+    clock.at = START + 21 * DAY
+    ann = back(site, "ann")
+    assert "has ended" in ann.get("/").text and "has ended" in upload(ann).text
+    with site.database.reading() as session:
+        assert rules.ended(session) and not rules.results_are_final(session, site.challenge)
+    clock.at = START + 40 * DAY
+    with site.database.reading() as session:
+        assert rules.results_are_final(session, site.challenge)
+
+
+def test_a_phase_ends_once_however_often_it_is_confirmed(site):  # noqa: F811
+    boss = site.organiser()
+    page = boss.get("/organiser/advance").text
+    assert "public" in page and "cannot be taken back" in page
+    form = {"csrf": token(boss, "/organiser"), "phase": "public"}
+    assert boss.post("/organiser/advance", data={"csrf": form["csrf"]}).status_code == 400, "unconfirmed"
+    assert boss.post("/organiser/advance", data=form).status_code == 303
+    assert boss.post("/organiser/advance", data=form).status_code == 400, "sent twice"
+    for _ in range(2):
+        assert end_phase(boss).status_code == 303
+    assert "has ended" in boss.get("/organiser").text and end_phase(boss).status_code == 400
+
+
+def test_the_same_organisers_after_a_restart(site):  # noqa: F811
+    with site.database.writing() as session:
+        drawn = accounts.ensure_organiser(session, "ann", None)
+        assert drawn and accounts.ensure_organiser(session, "bob", "given by hand") is None
+    with site.database.writing() as session:
+        assert accounts.ensure_organiser(session, "ann", None) is None, "the second start changes nothing"
+    assert guess(site.client(), "ann", drawn).status_code == 303
+    site.participant("eve")
+    with site.database.writing() as session, pytest.raises(BadInput, match="participant"):
+        accounts.ensure_organiser(session, "eve", None)
+    with site.database.writing() as session:
+        accounts.ensure_organiser(session, "bob", "another by hand")
+    assert guess(site.client(), "bob", "given by hand").status_code == 401
+    assert guess(site.client(), "bob", "another by hand").status_code == 303
+
+
+def test_a_password_is_reset_by_a_link_that_works_once(site, clock):  # noqa: F811
+    boss, ann = site.organiser(), site.participant("ann")
+    ann.post("/account/token", data={"csrf": token(ann, "/account")})
+    with site.database.reading() as session:
+        number = session.scalars(select(User.id).where(User.name == "ann")).one()
+    assert ann.post(f"/organiser/reset/{number}", data={"csrf": token(ann, "/account")}).status_code == 403
+
+    def link() -> str:
+        page = boss.post(f"/organiser/reset/{number}", data={"csrf": token(boss, "/organiser")}).text
+        return re.search(r"/reset/[\w-]+", page).group(0)
+
+    first, second = link(), link()
+    other = site.client()
+    assert other.get(first).status_code == 404, "a newer link voids the older one"
+    form = {"password": "a new long password", "csrf": token(other, second)}
+    assert other.post(second, data={**form, "password": "short"}).status_code == 400
+    assert other.post(second, data={**form, "csrf": "x"}).status_code == 403
+    assert other.post(second, data=form).status_code == 303
+    assert other.get(second).status_code == 404 and ann.get("/account").status_code == 401
+    with site.database.reading() as session:
+        assert not list(session.scalars(select(Token)))
+        assert len(list(session.scalars(select(Login).where(Login.user_id == number)))) == 1, "the new login alone"
+    assert guess(site.client(), "ann", PASSWORD).status_code == 401
+    assert guess(site.client(), "ann", "a new long password").status_code == 303
+    late = link()
+    clock.at = START + 2 * DAY
+    assert site.client().get(late).status_code == 404
+
+
+def decide(boss, site, name: str, state: str, reason: str = ""):  # noqa: F811
+    with site.database.reading() as session:
+        number = session.scalars(select(User.id).where(User.name == name)).one()
+    form = {"csrf": token(boss, "/organiser"), "state": state, "reason": reason}
+    return boss.post(f"/organiser/standing/{number}", data=form)
+
+
+def test_accounts_wait_for_approval_where_the_file_says_so(root, tmp_path):  # noqa: F811
+    site = Site(root, tmp_path, approval=True)  # noqa: F811
+    boss, ann = site.organiser(), site.participant("ann")
+    site.advance(boss)
+    assert "not approved" in upload(ann).text
+    own = {"csrf": token(ann, "/account"), "state": "approved"}
+    assert ann.post("/organiser/standing/2", data=own).status_code == 403
+    assert decide(boss, site, "ann", "approved").status_code == 303
+    assert upload(ann).status_code == 303
+    assert decide(boss, site, "ann", "king").status_code == 400
+
+
+def test_a_disqualified_team_is_listed_without_rank_and_submits_no_more(site):  # noqa: F811
+    boss, ann, bob = site.organiser(), site.participant("ann"), site.participant("bob")
+    site.advance(boss)
+    enter(site, ann, 0.9)
+    enter(site, bob, 0.8)
+    assert decide(boss, site, "ann", "disqualified", "copied <b>code</b>").status_code == 303
+    assert names(site, "feedback", "free-style") == [(None, "ann"), (1, "bob")]
+    page = upload(ann).text
+    assert "disqualified" in page and "copied &lt;b&gt;" in page
+    site.advance(boss)
+    site.work(0.7)
+    assert names(site, "final", "free-style") == [(1, "bob")], "nor does it enter the final"
+    assert decide(boss, site, "ann", "approved").status_code == 303
+    assert names(site, "feedback", "free-style")[0] == (1, "ann"), "it can be taken back"
+
+
+def test_submissions_are_run_again_after_a_fix(site):  # noqa: F811
+    boss, ann, bob = site.organiser(), site.participant("ann"), site.participant("bob")
+    site.advance(boss)
+    upload(ann)
+    site.work(failure=Failure("PLATFORM", "start", "no room"))
+    enter(site, bob, 0.4)
+    form = {"csrf": token(boss, "/organiser")}
+    assert ann.post("/organiser/again", data={"csrf": token(ann, "/account")}).status_code == 403
+    assert boss.post("/organiser/again", data={**form, "number": "1"}).status_code == 303
+    site.work(0.8)
+    assert names(site, "feedback", "free-style") == [(1, "ann"), (2, "bob")]
+    assert boss.post("/organiser/again", data=form).status_code == 303
+    with site.database.reading() as session:
+        assert {row.status for row in session.scalars(select(Submission))} == {"queued"}
+    site.work(0.5)
+    with site.database.reading() as session:
+        rows = list(session.scalars(select(Submission)))
+        assert len(rows) == 2 and [row.score for row in rows] == pytest.approx([0.5, 0.5])
+    for wrong in ("99", "x", "-1", "1" * 40):
+        assert boss.post("/organiser/again", data={**form, "number": wrong}).status_code == 400
+
+
+def test_announcements_and_rules_are_safe_markdown(site, root):  # noqa: F811
+    boss, ann = site.organiser(), site.participant("ann")
+    form = {"csrf": token(boss, "/organiser"), "text": "# News\n\nThe **final** moves: <script>x</script>"}
+    assert ann.post("/organiser/announce", data={**form, "csrf": token(ann, "/account")}).status_code == 403
+    assert boss.post("/organiser/announce", data=form).status_code == 303
+    home = site.client().get("/").text
+    assert "<b>final</b>" in home and "<script" not in home and "&lt;script&gt;" in home
+    assert "not written" in site.client().get("/rules").text
+    (root / "rules.md").write_text("- one\n- two [link](https://example.org)\n")
+    try:
+        page = site.client().get("/rules").text
+    finally:
+        os.unlink(root / "rules.md")
+    assert "<li>one</li>" in page and 'href="https://example.org"' in page
+
+
+@pytest.mark.parametrize(
+    ("text", "never"),
+    [
+        ("<img src=x onerror=alert(1)>", "<img"),
+        ("[x](javascript:alert(1))", "href"),
+        ("[x](JaVaScRiPt:alert)", "href"),
+        ("[x](data:text/html;base64,AAAA)", "href"),
+        ("[x](//evil.example/y)", "href"),
+        ('[x](https://a.b/"onmouseover="alert(1))', 'onmouseover="'),
+        ("`<b>`", "<b>"),
+        ("```\n</code></pre><script>1</script>\n", "<script"),
+        ("# <iframe>", "<iframe"),
+        ("> <style>*{}</style>", "<style"),
+        ("**<svg/onload=1>**", "<svg"),
+    ],
+)
+def test_nothing_dangerous_passes_through_markdown(text, never):
+    assert never not in render(text)
+
+
+def test_markdown_says_what_it_says():
+    assert render("a *b* **c** `d`") == "<p>a <i>b</i> <b>c</b> <code>d</code></p>"
+    assert render("1. x\n2. y\n   more") == "<ol><li>x</li><li>y more</li></ol>"
+    assert render("# T\n\ntext\nmore") == "<h2>T</h2>\n<p>text more</p>"
+    assert render("```\na < b\n```") == "<pre><code>a &lt; b</code></pre>"
+    assert render("2 * 3 * 4 and a_b_c") == "<p>2 * 3 * 4 and a_b_c</p>"
+    assert len(render("*" * 200_000 + "[" * 200_000)) < 1 << 19, "and no text takes long"
+
+
+def test_team_pages_show_what_leaderboards_show_and_no_account_that_is_on_none(site):  # noqa: F811
+    boss, ann = site.organiser(), site.participant("ann")
+    ann.post(
+        "/account",
+        data={"csrf": token(ann, "/account"), "pseudonym": "Wren", "member-0": "Ann Real", "fact-0": "x-ray"},
+    )
+    site.participant("bob")
+    site.advance(boss)
+    enter(site, ann, 0.8)
+    with site.database.reading() as session:
+        numbers = dict(session.execute(select(User.name, User.id)).all())
+    page = site.client().get(f"/teams/{numbers['ann']}").text
+    assert "Wren" in page and "0.800" in page
+    assert "Ann Real" not in page and ">ann<" not in page and "x-ray" not in page, "a pseudonym hides who it is"
+    for other in (numbers["bob"], numbers["boss"], 9999):
+        assert site.client().get(f"/teams/{other}").status_code == 404
