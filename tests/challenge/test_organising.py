@@ -265,3 +265,181 @@ def test_team_pages_show_what_leaderboards_show_and_no_account_that_is_on_none(s
     assert "Ann Real" not in page and ">ann<" not in page and "x-ray" not in page, "a pseudonym hides who it is"
     for other in (numbers["bob"], numbers["boss"], 9999):
         assert site.client().get(f"/teams/{other}").status_code == 404
+
+
+def test_downloads_give_the_kit_and_the_public_data_and_no_hidden_thing(site, root, tmp_path):  # noqa: F811
+    import io
+    import zipfile
+
+    from handful.data.opening import open_collection
+
+    kit = zipfile.ZipFile(io.BytesIO(site.client().get("/downloads/starting-kit.zip").content))
+    kit.extractall(tmp_path / "kit")
+    home = tmp_path / "kit/starting-kit"
+    assert "handful challenge run . sample --phase public" in (home / "README.md").read_text()
+    shared = read(home / "challenge.toml")
+    assert shared.tasks == site.challenge.tasks and shared.leagues == site.challenge.leagues
+    assert [phase.data for phase in shared.phases.values()] == ["data/public", "data/feedback", "data/final"]
+    data = zipfile.ZipFile(io.BytesIO(site.client().get("/downloads/public.zip").content))
+    data.extractall(home / "data/public")
+    assert open_collection(str(home / "data/public")).id == open_collection(str(root / "data/public")).id
+    assert not [name for name in data.namelist() if "hidden" in name]
+
+    from handful.cli import main
+
+    command = [
+        "challenge",
+        "run",
+        str(home),
+        str(home / "sample"),
+        "--phase",
+        "public",
+        "--tasks",
+        "1",
+        "--trust",
+        "--json",
+    ]
+    with pytest.raises(SystemExit) as end:
+        main(command)
+    assert not end.value.code, "the tutorial runs offline"
+
+
+def test_winners_code_is_for_participants_and_for_scrutiny_only(site):  # noqa: F811
+    boss, ann, bob = site.organiser(), site.participant("ann"), site.participant("bob")
+    site.advance(boss)
+    for client, score in ((ann, 0.9), (bob, 0.8)):
+        enter(site, client, score)
+    site.advance(boss)
+    site.work(0.7)
+    with site.database.reading() as session:
+        final = {
+            row.user.name: row.id for row in session.scalars(select(Submission).where(Submission.phase == "final"))
+        }
+        first = session.scalars(select(Submission).where(Submission.phase == "feedback")).first().id
+    assert bob.get(f"/winners/{final['ann']}.zip").status_code == 404, "not while the final runs"
+    site.advance(boss)
+    answer = bob.get(f"/winners/{final['ann']}.zip")
+    assert answer.status_code == 200 and answer.content[:2] == b"PK"
+    assert site.client().get(f"/winners/{final['ann']}.zip").status_code == 401
+    assert bob.get(f"/winners/{first}.zip").status_code == 404, "only what won"
+    decide(boss, site, "ann", "disqualified")
+    assert bob.get(f"/winners/{final['ann']}.zip").status_code == 404
+
+
+def test_the_results_are_kept_as_static_files(site, root, tmp_path, capsys):  # noqa: F811
+    from handful.cli import main
+
+    boss = site.organiser()
+    site.advance(boss)
+    for name, score in (("ann", 0.9), ("bob", 0.6)):
+        client = site.participant(name)
+        upload(client)
+        site.work(score, learner={"method": "tpn", "net": "conv4", "pretrained": "", "transductive": True})
+    for entry in (tmp_path / "results").iterdir():
+        # The made-up worker of these tests writes no table under the data sets' names.
+        (entry / "named").mkdir(exist_ok=True)
+        (entry / "named/tasks.parquet").write_bytes((entry / "tasks.parquet").read_bytes())
+    database = f"sqlite:///{tmp_path / 'db.sqlite'}"
+    command = ["challenge", "export", str(root), "--database", database, "--state", str(tmp_path)]
+    with pytest.raises(SystemExit) as end:
+        main([*command, "--site", str(tmp_path / "out")])
+    assert not end.value.code
+    page = (tmp_path / "out/index.html").read_text()
+    assert "ann †" in page and "Difficulty" in page and page.count("<svg") == 4 and "<script" not in page
+    assert "Toy &lt;challenge&gt;" in page and "http://" not in page.replace("http://www.w3.org", "")
+    assert (tmp_path / "out/toy-feedback/by-ways.csv").is_file()
+
+
+def test_a_challenge_is_cloned_without_its_dates_and_data(root, tmp_path):  # noqa: F811
+    from handful.cli import main
+
+    old = tmp_path / "old"
+    old.mkdir()
+    text = (root / "challenge.toml").read_text().replace("[phases.final]", "[phases.final]\nbegins = 2026-01-01")
+    (old / "challenge.toml").write_text(text)
+    (old / "rules.md").write_text("Be kind.")
+    with pytest.raises(SystemExit) as end:
+        main(["challenge", "clone", str(old), str(tmp_path / "Second Season"), "--title", "Again"])
+    assert not end.value.code
+    new = read(tmp_path / "Second Season/challenge.toml")
+    assert (new.name, new.title) == ("second-season", "Again") and new.phases["final"].begins is None
+    assert new.leagues == read(old / "challenge.toml").leagues
+    assert (tmp_path / "Second Season/rules.md").read_text() == "Be kind."
+    assert not list((tmp_path / "Second Season/data/public").iterdir())
+
+
+BUNDLE = """
+version: 2
+title: Faces & "places"
+description: Learn from a few.
+terms: pages/terms.md
+registration_auto_approve: false
+docker_image: codalab/codalab-legacy:py3
+phases:
+- {name: Development, start: 2026-01-01, end: "2026-02-01 10:00:00+01:00", max_submissions_per_day: 5, max_submissions: 40, execution_time_limit: 7200, tasks: [0]}
+- {name: Final, start: 2026-02-03, end: 2026-03-01}
+leaderboards:
+- {title: Results, columns: [{title: Accuracy, key: acc}]}
+"""
+
+
+def test_a_codabench_bundle_becomes_a_challenge_as_far_as_it_maps(tmp_path):
+    from handful.challenge.codabench import convert
+
+    folder = tmp_path / "bundle"
+    (folder / "pages").mkdir(parents=True)
+    (folder / "competition.yaml").write_text(BUNDLE)
+    (folder / "pages/terms.md").write_text("# Terms")
+    text, terms, left = convert(folder, "faces")
+    (tmp_path / "challenge.toml").write_text(text)
+    challenge = read(tmp_path / "challenge.toml")
+    assert list(challenge.phases) == ["public", "development", "final"] and challenge.approval and terms == "# Terms"
+    first, final = challenge.phases["development"], challenge.phases["final"]
+    assert (first.role, first.hours, str(first.ends)) == ("feedback", 2.0, "2026-02-01 09:00:00")
+    assert str(final.begins) == "2026-02-03 00:00:00" and final.seeds == 3
+    assert (challenge.quota.per_day, challenge.quota.total, challenge.title) == (5, 40, "Faces & 'places'")
+    assert [
+        word for word in ("docker_image", "tasks", "columns", "programs") if not any(word in each for each in left)
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [1]\nb: [*a, *a]\nphases: [{}]",
+        "phases: !!python/object/apply:os.system ['true']",
+        "just words",
+        "phases: 3",
+        "[" * 5000,
+        "phases: [{name: x, start: never}]",
+    ],
+)
+def test_a_hostile_bundle_is_refused_in_a_sentence(tmp_path, text):
+    from handful.challenge.codabench import convert
+
+    (tmp_path / "competition.yaml").write_text(text)
+    with pytest.raises(BadInput) as caught:
+        convert(tmp_path, "x")
+    assert "\n" not in str(caught.value)
+
+
+def test_terms_outside_the_bundle_are_not_read(tmp_path):
+    from handful.challenge.codabench import convert
+
+    (tmp_path / "secret.md").write_text("secret")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/competition.yaml").write_text("title: x\nterms: ../secret.md\nphases: [{name: one}]")
+    assert convert(tmp_path / "b", "x")[1] == ""
+
+
+def test_a_password_is_set_from_the_command_line(site, root, tmp_path, capsys):  # noqa: F811
+    from handful.cli import main
+
+    ann = site.participant("ann")
+    where = ["--database", f"sqlite:///{tmp_path / 'db.sqlite'}", "--state", str(tmp_path)]
+    for name, code in (("ann", 0), ("nobody", 2)):
+        with pytest.raises(SystemExit) as end:
+            main(["challenge", "password", str(root), name, *where])
+        assert int(end.value.code or 0) == code
+    new = re.search(r"password (\S+)", capsys.readouterr().out).group(1)
+    assert ann.get("/account").status_code == 401 and guess(site.client(), "ann", new).status_code == 303

@@ -18,6 +18,7 @@ from handful.challenge import accounts, litter, rules
 from handful.challenge.db import CONNECTIONS, Database
 from handful.challenge.spec import Challenge
 from handful.challenge.web.account import accounts_of
+from handful.challenge.web.downloads import downloads
 from handful.challenge.web.guard import Guard, log, refusal
 from handful.challenge.web.organiser import organiser
 from handful.challenge.web.public import public
@@ -102,6 +103,6 @@ def make_app(
         return refusal(request.url.path, Refused(503, "The database is busy; try again in a few seconds.", retry=5))
 
     app.state.site = site
-    for routes in (public, accounts_of, submissions, organiser):
+    for routes in (public, accounts_of, submissions, organiser, downloads):
         app.include_router(routes(site))
     return app

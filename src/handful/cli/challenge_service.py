@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -173,12 +175,22 @@ def export(
     tables: Annotated[
         Path | None, typer.Option("--tables", help="Also write tables and the difficulty figure here.")
     ] = None,
+    site: Annotated[
+        Path | None, typer.Option("--site", help="Write the results as static files: a page with figures, tables.")
+    ] = None,
+    beside: Annotated[
+        Path | None, typer.Option("--beside", help="Another challenge whose results the page shows beside these.")
+    ] = None,
     database: Url = None,
     state: State = None,
 ) -> None:
     """Print a leaderboard as CSV; with --tables, its entries side by side by ways, shots and data set, and difficulty.
 
-    Example: handful challenge export flowers --phase final --league free-style --tables tables/
+    Examples:
+
+    handful challenge export flowers --phase final --league free-style --tables tables/
+
+    handful challenge export flowers --phase final --site results/ --beside flowers-within
     """
     from handful.challenge.rules import leaderboard
     from handful.challenge.tables import export_csv, write_tables
@@ -194,7 +206,63 @@ def export(
         lines = leaderboard(session, challenge, phase, chosen)
     print(export_csv(lines), end="")
     if tables is not None:
-        import polars as pl
+        write_tables(_kept(lines, place), tables)
+    if site is not None:
+        from handful.challenge.season_page import write_site
 
-        files = {line.name: place / "results" / str(line.submission) / "named" / "tasks.parquet" for line in lines}
-        write_tables({name: pl.read_parquet(path) for name, path in files.items() if path.is_file()}, tables)
+        seasons = [_season(challenge, phase, data, place)]
+        if beside is not None:
+            other, where = opened(beside)
+            theirs = where.resolve() / "state"
+            seasons.append(
+                _season(other, other.final if phase == challenge.final else phase, database_of(None, theirs), theirs)
+            )
+        print(f"wrote {write_site(seasons, site)}", file=sys.stderr)
+
+
+def _kept(lines: Any, state: Path) -> dict[str, Any]:
+    """The tables of the entries on a leaderboard, as far as they were kept."""
+    from handful.frames import read_frame
+
+    files = {line.name: state / "results" / str(line.submission) / "named" / "tasks.parquet" for line in lines}
+    return {name: read_frame(path) for name, path in files.items() if path.is_file()}
+
+
+def _season(challenge: Any, phase: str, data: Any, state: Path) -> Any:
+    from handful.challenge.rules import entries_of, leaderboard
+    from handful.challenge.season_page import Season
+
+    challenge.phase(phase)
+    with data.reading() as session:
+        found = entries_of(session, challenge, phase)
+        boards = {x.name: leaderboard(session, challenge, phase, x.name, found) for x in challenge.leagues}
+    frames = {name: frame for lines in boards.values() for name, frame in _kept(lines, state).items()}
+    return Season(challenge, phase, boards, frames)
+
+
+def password(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(help="Name of the account.")],
+    database: Url = None,
+    state: State = None,
+) -> None:
+    """Set a new random password for an account and print it; its logins and tokens end.
+
+    Example: handful challenge password flowers ann
+    """
+    from sqlalchemy import select
+
+    from handful.challenge import accounts
+    from handful.challenge.db import User
+
+    _, root = opened(folder)
+    data = database_of(database, (state or root / "state").resolve())
+    data.create()
+    new = secrets.token_urlsafe(12)
+    hashed = accounts.hash_password(new)
+    with data.writing() as session:
+        user = session.scalars(select(User).where(User.name == name)).first()
+        if user is None:
+            raise BadInput(f"there is no account named {name!r}")
+        accounts.set_password(session, user, hashed)
+    print(f"{name}, password {new}")
