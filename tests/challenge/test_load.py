@@ -14,7 +14,6 @@ import httpx
 
 from handful.challenge import accounts, rules
 from handful.challenge.db import User
-from handful.challenge.failures import CODES
 from handful.challenge.spec import QuotaSpec
 
 from .serving import served
@@ -55,8 +54,8 @@ def test_each_of_500_submissions_ends_exactly_once_and_quotas_are_exact(postgres
             session.add(user)
             session.flush()
             tokens.append(accounts.new_token(session, user))
-    # The first two never finish, so that they are sure to hold a submission when they are killed.
-    workers = [start(postgres.url, tmp_path, tmp_path, seconds) for seconds in (3600, 3600, 0.01, 0.01)]
+    # No submission fails here: own failures have a cap of their own and would not count. The first two never finish, so that they are sure to hold a submission when they are killed.
+    workers = [start(postgres.url, tmp_path, tmp_path, seconds, "steady") for seconds in (3600, 3600, 0.01, 0.01)]
     seen: Counter = Counter()
     package = archive()
     try:
@@ -79,13 +78,10 @@ def test_each_of_500_submissions_ends_exactly_once_and_quotas_are_exact(postgres
             worker.wait()
         site.database.engine.dispose()
     assert Counter(row.user_id for row in rows).most_common()[-1][1] == EACH
-    assert len(rows) == PARTICIPANTS * EACH, "no account got one more or one less, whatever its parallel senders met"
+    assert len(rows) == PARTICIPANTS * EACH, "no account got one more or one less"
     assert all(row.lease is None and row.finished is not None for row in rows)
-    assert {row.status for row in rows} == {"scored", "failed"}
     for row in rows:
-        planted = row.id % 5 == 0
-        assert (row.status, row.code) == (("failed", "FIT_ERROR") if planted else ("scored", "")), (row.id, row.code)
-        assert row.code in ("", *CODES) and (planted or row.score == pytest.approx(row.id / 100))
+        assert (row.status, row.code) == ("scored", "") and row.score == pytest.approx(row.id / 100), (row.id, row.code)
     assert sum(row.attempts >= 2 for row in rows) >= 2, "what the two killed workers held was run by others"
     assert set(seen) <= {200, 400, 503} and seen[400] == PARTICIPANTS
     print(dict(seen), "attempts:", Counter(row.attempts for row in rows))
