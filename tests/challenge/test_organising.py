@@ -443,3 +443,75 @@ def test_a_password_is_set_from_the_command_line(site, root, tmp_path, capsys): 
         assert int(end.value.code or 0) == code
     new = re.search(r"password (\S+)", capsys.readouterr().out).group(1)
     assert ann.get("/account").status_code == 401 and guess(site.client(), "ann", new).status_code == 303
+
+
+def test_workers_on_other_machines_share_archives_and_results_by_an_address(root, tmp_path):  # noqa: F811
+    """The service and the worker have a state folder each, and nothing in common but the database and the address."""
+    import polars as pl
+
+    from handful.challenge import results
+    from handful.challenge.running import Outcome
+    from handful.challenge.storage import Storage
+    from handful.challenge.worker import Worker
+
+    from .conftest import row
+
+    shared = f"file://{tmp_path / 'shared'}"
+    site = Site(root, tmp_path / "here", options={"storage": shared}, url=f"sqlite:///{tmp_path / 'db.sqlite'}")  # noqa: F811
+    boss, ann = site.organiser(), site.participant("ann")
+    site.advance(boss)
+    place = upload(ann).headers["location"]
+    elsewhere = tmp_path / "elsewhere"
+    seen = []
+
+    def run_at(score: float):
+        def run(lease, secret, folder, progress):
+            path = worker.storage.file(f"submissions/{lease.archive}", lease.sha256)
+            seen.append((path.is_relative_to(elsewhere), path.read_bytes()[:2]))
+            frame = pl.DataFrame([row(score), row(score + 0.1, task=1)])
+            return Outcome(frame=frame, facts=results.write(frame, folder / "results", 1.0, "T"), seconds=1.0)
+
+        return run
+
+    storage = Storage(elsewhere, shared)
+    worker = Worker(site.database, site.challenge, root, elsewhere, run=run_at(0.4), storage=storage)
+    assert worker.forever(until_empty=True) == 1 and seen == [(True, b"PK")]
+    assert ann.get(f"{place}/scores.json").json()["score"] == pytest.approx(0.45)
+    assert ann.get(f"{place}/archive.zip").content[:2] == b"PK" and ann.get(f"{place}/results").status_code == 200
+    boss.post("/organiser/again", data={"csrf": token(boss, "/organiser"), "number": "1"})
+    worker.run_one = run_at(0.8)
+    worker.forever(until_empty=True)
+    assert ann.get(f"{place}/scores.json").json()["score"] == pytest.approx(0.85), "not what was fetched before"
+    (kept,) = (tmp_path / "shared/submissions").iterdir()
+    kept.write_bytes(b"PK another")
+    with pytest.raises(BadInput, match="hash differs"):
+        Storage(tmp_path / "third", shared).file(f"submissions/{kept.name}", "0" * 64)
+    assert not list((tmp_path / "third/submissions").iterdir())
+    with pytest.raises(BadInput, match="cannot be used"):
+        Storage(tmp_path, "nothing-known://x")
+
+
+def test_workers_take_what_their_environment_is_for(root, tmp_path):  # noqa: F811
+    from handful.challenge import queue
+    from handful.challenge.spec import EnvironmentSpec
+    from handful.errors import Missing
+
+    challenge = read(root / "challenge.toml")
+    leagues = tuple(
+        each.model_copy(update={"environment": "large"} if each.name == "meta-learning" else {})
+        for each in challenge.leagues
+    )
+    environments = (EnvironmentSpec(name="large"), EnvironmentSpec(name="cards", gpu=True))
+    site = Site(root, tmp_path, leagues=leagues, environments=environments)  # noqa: F811
+    boss, ann = site.organiser(), site.participant("ann")
+    site.advance(boss)
+    assert upload(ann, "meta-learning").status_code == upload(ann, "free-style").status_code == 303
+    chosen = site.challenge
+    assert "meta-learning" not in chosen.leagues_in([]) and chosen.leagues_in(["large"]) == ["meta-learning"]
+    assert queue.take(site.database, "w", leagues=chosen.leagues_in([])).league == "free-style"
+    assert queue.take(site.database, "w", leagues=chosen.leagues_in([])) is None
+    assert queue.take(site.database, "w", leagues=chosen.leagues_in(["large"])).league == "meta-learning"
+    with pytest.raises(Missing, match="needs a GPU"):
+        chosen.leagues_in(["cards"])
+    with pytest.raises(BadInput, match="did you mean large"):
+        chosen.leagues_in(["larg"])

@@ -38,11 +38,13 @@ def make_app(
     patience: float = 20.0,
     registrations: int = 30,
     schema: bool = False,
+    storage: str = "",
 ) -> FastAPI:
     """The service of one challenge; ``state`` holds uploads, runs and results.
 
     ``patience`` is how many seconds a form may take to arrive, ``registrations`` how many accounts may be made from
-    one address in a quarter of an hour before each must wait; ``schema`` serves the description of the calls, for tests.
+    one address in a quarter of an hour before each must wait; ``schema`` serves the description of the calls, for tests;
+    ``storage`` is an address for archives and results that workers on other machines share.
     """
     (state / "submissions").mkdir(parents=True, exist_ok=True)
     database.create()
@@ -50,7 +52,7 @@ def make_app(
         rules.begin(session, challenge)
         accounts.claim_names(session)
     litter.sweep_uploads(database, state)
-    site = Site(challenge, database, root, state, https, registrations)
+    site = Site(challenge, database, root, state, https, registrations, storage)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:

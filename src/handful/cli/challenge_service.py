@@ -16,6 +16,10 @@ from handful.errors import BadInput
 Folder = Annotated[Path, typer.Argument(help="Folder that holds challenge.toml.")]
 State = Annotated[Path | None, typer.Option("--state", help="Where uploads, runs and results go (FOLDER/state).")]
 Url = Annotated[str | None, typer.Option("--database", help="SQLAlchemy URL (a SQLite file in the state folder).")]
+Files = Annotated[
+    str,
+    typer.Option("--storage", help="Address that fsspec knows (s3://bucket/x) for archives and results, if shared."),
+]
 Trust = Annotated[bool, typer.Option("--trust", help="Run code of your own without containment.")]
 
 
@@ -53,6 +57,7 @@ def serve(
     organiser: Annotated[
         list[str] | None, typer.Option("--organiser", help="Organiser's account, made if it is new; may be repeated.")
     ] = None,
+    storage: Files = "",
     behind_proxy: Annotated[
         str | None,
         typer.Option("--behind-proxy", help="Address of a reverse proxy whose X-Forwarded headers are believed."),
@@ -71,7 +76,15 @@ def serve(
     challenge, root = opened(folder)
     place = (state or root / "state").resolve()
     data = database_of(database, place)
-    service = make_app(challenge, data, root, place, https=https or bool(behind_proxy), registrations=registrations)
+    service = make_app(
+        challenge,
+        data,
+        root,
+        place,
+        https=https or bool(behind_proxy),
+        registrations=registrations,
+        storage=storage,
+    )
     password = os.environ.get("HANDFUL_ORGANISER_PASSWORD")
     for name in organiser or ():
         with data.writing() as session:
@@ -89,12 +102,21 @@ def work(
     database: Url = None,
     state: State = None,
     until_empty: Annotated[bool, typer.Option("--until-empty", help="Leave when the queue is empty.")] = False,
+    storage: Files = "",
+    environment: Annotated[
+        list[str] | None, typer.Option("--environment", help="Environment that this worker is; may be repeated.")
+    ] = None,
     trust: Trust = False,
 ) -> None:
     """Take submissions from the queue and run them, until stopped.
 
-    Example: handful challenge work flowers
+    Examples:
+
+    handful challenge work flowers
+
+    handful challenge work flowers --database postgresql://db.example.org/flowers --storage s3://flowers/files
     """
+    from handful.challenge.storage import Storage
     from handful.challenge.walls import detect
     from handful.challenge.worker import Worker
 
@@ -102,7 +124,9 @@ def work(
     if not trust:
         detect()
     place = (state or root / "state").resolve()
-    worker = Worker(database_of(database, place), challenge, root, place, trust=trust)
+    leagues = challenge.leagues_in(environment or []) if challenge.environments else None
+    files = Storage(place, storage)
+    worker = Worker(database_of(database, place), challenge, root, place, trust=trust, leagues=leagues, storage=files)
     worker.handle_signals()
     done = worker.forever(until_empty=until_empty)
     print(f"finished {done} submissions")

@@ -47,7 +47,7 @@ def downloads(site: Site) -> APIRouter:
             row = who.session.get(Submission, number) if number in won else None
             if row is None:
                 raise Refused(404, "That is no winner's submission.")
-            path = site.state / "submissions" / row.archive
+            path = site.storage.file(f"submissions/{row.archive}", row.sha256)
         if not path.is_file():
             raise Refused(404, "There is no such file.")
         return FileResponse(path, media_type="application/zip", filename=f"winner-{number}.zip")
