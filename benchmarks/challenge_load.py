@@ -22,11 +22,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import polars as pl
 from sqlalchemy import select
 
-from handful.challenge import rules, scores
+from handful.challenge import results, rules
 from handful.challenge.db import Database, Submission
-from handful.challenge.plan import TaskRow
 from handful.challenge.running import Outcome
 from handful.challenge.service import make_app
 from handful.challenge.spec import TEMPLATE, read
@@ -49,9 +49,10 @@ def work(root: Path, url: str, seconds: float) -> None:
 
     def run(lease, secret, place, progress):
         time.sleep(seconds)
-        rows = [TaskRow(i, f"set-{i % 3}", 2 + i % 4, 1 + i % 5, 8, 0.5, 0.5, 0.5) for i in range(30)]
-        frame = scores.frame_of([rows])
-        facts = scores.write(frame, place / "results", seconds, "Results")
+        scores = dict.fromkeys(("accuracy", "balanced", "normalised"), 0.5)
+        rows = [{"repeat": 0, "task": i, "ways": 2 + i % 4, "shots": 1 + i % 5, "queries": 8} for i in range(30)]
+        frame = pl.DataFrame([{**row, "dataset": f"set-{i % 3}", **scores} for i, row in enumerate(rows)])
+        facts = results.write(frame, place / "results", seconds, "Results")
         return Outcome(frame=frame, facts=facts, seconds=seconds)
 
     Worker(Database(url), read(root / "challenge.toml"), root, root / "state", run=run).forever(idle=0.2)

@@ -22,11 +22,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from machine import quiet, verdict
 
-from handful.challenge.evaluate import ArraySource, evaluate, write_training
+from handful.challenge.evaluate import run_submission
+from handful.challenge.hidden import rules_of
 from handful.challenge.job import SandboxJob
 from handful.challenge.kit.cdmetadl.ingestion.data_generator import to_tensor
 from handful.challenge.plan import RunPlan
+from handful.challenge.sources import write_training
 from handful.challenge.walls import detect
+from handful.data.collection import Card, Collection, as_table
 
 SUBMISSION = """
 import time
@@ -86,17 +89,20 @@ def main() -> None:
         root = Path(place)
         (root / "submission").mkdir()
         (root / "submission" / "model.py").write_text(SUBMISSION)
-        source = ArraySource(sets, ways=(2, 20), shots=(1, 20), queries=20)
+        table = as_table({"dataset": ["noise"] * 800, "category": [f"c{c:02d}" for c in np.repeat(np.arange(20), 40)]})
+        collection = Collection(Card("noise", "images", images.shape[1:], ("category",)), table, images)
+        rules = rules_of(collection.whole, "any-way", ways=(2, 20), shots=(1, 20), queries=20)
         plan = RunPlan(tasks_per_dataset=options.tasks, secret=b"overhead")
-        result = evaluate(root / "submission", write_training(sets, root / "train"), source, plan, root)
+        result = run_submission(root / "submission", write_training(sets, root / "train"), rules, plan, root)
     if result.failure is not None:
         raise SystemExit(str(result.failure))
-    n = len(result.rows)
+    assert result.frame is not None
+    n = len(result.frame)
     whole = np.asarray([sum(t.values()) for t in result.task_seconds])
     # finish is called twice a task; the log is whole the second time.
     mine = np.asarray(own[-2 * n :]).reshape(n, 2).max(1)
     over = 1000 * (whole - mine)
-    sent = np.asarray([row.ways * row.shots + row.queries for row in result.rows])
+    sent = (result.frame["ways"] * result.frame["shots"] + result.frame["queries"]).to_numpy()
     clocks = []
     for _ in range(4):
         start = time.perf_counter()

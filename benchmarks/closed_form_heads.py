@@ -18,10 +18,11 @@ import torch
 
 from handful import registry
 from handful.data.collection import Card, Collection, as_table
+from handful.methods.answering import CHUNK, one_by_one
 from handful.methods.batch import pad
 from handful.methods.contract import make
 from handful.runs.embedding import EmbeddedRows
-from handful.runs.scoring import CHUNK, ScoringJob, embedded_scores, one_by_one
+from handful.runs.scoring import ScoringJob, embedded_scores
 from handful.tasks.nway import NWay
 
 HEADS = ("protonet", "matchingnet", "r2d2", "frn", "rfs-simple", "dn4", "covamnet", "tpn")
@@ -52,7 +53,7 @@ def measure(name: str, n: int, rounds: int, width: int) -> tuple[list[float], fl
         return [s for at in range(0, n, CHUNK) for s, _ in embedded_scores(job, episodes[at : at + CHUNK])]
 
     def contract() -> list[np.ndarray]:
-        return [one_by_one(job, e)[0] for e in episodes]
+        return [one_by_one(learner, rule, e)[0] for e in episodes]
 
     def head() -> list[np.ndarray]:
         out = []

@@ -15,7 +15,9 @@ from handful.methods.contract import load, make
 from handful.methods.embedded import EmbeddedLearner
 from handful.methods.schedule import Schedule
 from handful.options import parameters
-from handful.runs.evaluate import ScoringJob, embed_needed, embedded_scores, evaluate
+from handful.runs.embedding import embed_needed
+from handful.runs.evaluate import evaluate
+from handful.runs.scoring import ScoringJob, embedded_scores
 from handful.tasks import NWay
 from handful.tasks.episode import SHOWS, Episode, Query
 from made.benches import BENCHES, MORE_RULES, quick, rules_for, small
@@ -80,7 +82,7 @@ def test_a_padded_batch_answers_as_single_tasks_do(name):
     for rule in rules:
         job = ScoringJob(learner, rule, rule.metrics, (0,), 5, False)
         job.features = embed_needed(job, [0], 1, None)
-        episodes = job.episodes(0)[1]
+        episodes = job.episodes(0)
         for episode, (scores, _) in zip(episodes, embedded_scores(job, episodes), strict=True):
             task = rule.read(episode)
             alone = learner.fit(task.support).predict(task.query)

@@ -25,7 +25,6 @@ CIRCLES = [
         "store", "taxonomy", "wordnet", "world", "world.drawn",
     )},
     {f"handful.runs.{m}" for m in ("cluster", "embedding", "engine", "evaluate", "matrix", "recipe", "scoring")},
-    {"handful.challenge.results", "handful.challenge.scores"},
 ]  # fmt: skip
 
 

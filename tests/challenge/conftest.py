@@ -5,16 +5,25 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
-from handful.challenge.evaluate import ArraySource, evaluate, run_task, write_training
+from handful.challenge.evaluate import run_submission
 from handful.challenge.failures import Failure
-from handful.challenge.plan import Deadline, HiddenTask, Result, RunPlan, Times
+from handful.challenge.hidden import rules_of
+from handful.challenge.learner import SandboxLearner
+from handful.challenge.plan import Deadline, Result, RunPlan, Times
 from handful.challenge.sandbox import Limits, Session
+from handful.challenge.sources import write_training
 from handful.challenge.walls import detect, missing_reason
+from handful.data.collection import Card, Collection, as_table
+from handful.metrics.accuracy import Accuracy
+from handful.tasks.episode import Task
+from handful.tasks.rule import Rule
 
 needs_walls = pytest.mark.skipif(missing_reason() is not None, reason=f"needs bubblewrap: {missing_reason()}")
 
@@ -82,14 +91,32 @@ def train(sets, tmp_path_factory) -> Path:
     return write_training(sets, tmp_path_factory.mktemp("data") / "train")
 
 
-@pytest.fixture(scope="session")
-def hidden(sets) -> ArraySource:
-    return ArraySource(sets, ways=(2, 8), shots=(1, 5), queries=5)
+def tasks_of(sets: dict[str, tuple[np.ndarray, np.ndarray]], rule: str = "any-way", **options) -> dict[str, Rule]:
+    """A rule for each data set of images and labels in memory."""
+    names = [name for name, (_, labels) in sets.items() for _ in labels]
+    labels = [f"c{label:03d}" for _, labels in sets.values() for label in labels]
+    images = np.concatenate([images for images, _ in sets.values()])
+    card = Card("toy", "images", images.shape[1:], ("category",))
+    return rules_of(Collection(card, as_table({"dataset": names, "category": labels}), images).whole, rule, **options)
+
+
+def row(
+    value: float, dataset: str = "a", ways: int = 2, shots: int = 1, task: int = 0, repeat: int = 0
+) -> dict[str, object]:
+    """A line of a run's table."""
+    scores = dict.fromkeys(("accuracy", "balanced", "normalised"), value)
+    return {"repeat": repeat, "task": task, "ways": ways, "shots": shots, "queries": 8, "dataset": dataset, **scores}
 
 
 @pytest.fixture(scope="session")
-def task(sets) -> HiddenTask:
-    return ArraySource(sets, ways=(5, 5), shots=(3, 3), queries=4).draw("one", 7, 0)
+def hidden(sets) -> dict[str, Rule]:
+    return tasks_of(sets, ways=(2, 8), shots=(1, 5), queries=5)
+
+
+@pytest.fixture(scope="session")
+def task(sets) -> Task:
+    rule = tasks_of(sets, ways=5, shots=3, queries=4)["one"]
+    return rule.read(rule.draw(7, 0))
 
 
 SMALL = Limits(
@@ -111,7 +138,7 @@ QUICK = Times(load=120, train=120, save=120, fit=120, predict=120, total=900)
 class Arena:
     """One sandbox in which many submissions are tried, one job each."""
 
-    def __init__(self, folder: Path, train: Path, task: HiddenTask) -> None:
+    def __init__(self, folder: Path, train: Path, task: Task) -> None:
         self.folder, self.task = folder, task
         self.submissions = folder / "submissions"
         self.submissions.mkdir()
@@ -136,12 +163,14 @@ class Arena:
         inside, result = self.write(text), Result()
         plan = RunPlan(tasks_per_dataset=1, secret=b"secret", times=times, limits=SMALL)
         paths = {"submission": inside, "saved": "/saved"}
-        logs = []
+        logs, rows = [], []
         for number in range(repeat):
+            learner = SandboxLearner(self.session, paths, plan, Deadline(900), result)
             try:
-                original = self.task.support_labels
-                row = run_task(self.session, paths, self.task, original, 0, number, plan, Deadline(900), result)
-                result.rows.append(row)
+                with learner:
+                    scores = learner.fit(replace(self.task.support, seed=number)).predict(self.task.query)
+                rows.append(Accuracy().row(self.task.episode, scores))
+                result.frame = pl.DataFrame(rows)
             except Failure as failure:
                 result.failure = failure
                 result.test_log = failure.log
@@ -184,6 +213,6 @@ def run(tmp_path, train, hidden) -> Callable[..., Result]:
         plan = RunPlan(
             **{"tasks_per_dataset": 2, "secret": b"s", "times": QUICK, "limits": SMALL, "warm": (), **options}
         )
-        return evaluate(folder, train, hidden, plan, tmp_path / "work")
+        return run_submission(folder, train, hidden, plan, tmp_path / "work")
 
     return go

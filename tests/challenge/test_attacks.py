@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 from handful.challenge import walls
-from handful.challenge.evaluate import ArraySource, meta_test
+from handful.challenge.evaluate import meta_test
+from handful.challenge.hidden import HiddenTasks
 from handful.challenge.job import descendants, resident
 from handful.challenge.plan import Deadline, Result, RunPlan
 
 from .attacks import FORGERIES, HOGS, QUIET, ROWS, SAVES, SETUP, STREAMS, page
-from .conftest import QUICK, SMALL, Arena, blobs, needs_walls, source
+from .conftest import QUICK, SMALL, Arena, blobs, needs_walls, source, tasks_of
 
 pytestmark = needs_walls
 
@@ -67,7 +68,7 @@ def attack(secret, port, abstract, evaluator):
             frame = frame.f_back
         return names
     @probe("objects of the evaluator")
-    def _(): return [type(o).__name__ for o in gc.get_objects() if type(o).__name__ in ("HiddenTask", "Plan", "Row", "ArraySource")]
+    def _(): return [type(o).__name__ for o in gc.get_objects() if type(o).__name__ in ("HiddenTasks", "RunPlan", "Episode", "SandboxLearner")]
     @probe("secret in memory")
     def _(): return [1 for o in gc.get_objects() if isinstance(o, dict) and ("secret" in o or "query_labels" in o) and o is not globals() and type(o.get("secret")) is bytes]
     @probe("TCP")
@@ -239,7 +240,7 @@ def test_a_submission_that_patches_the_evaluators_modules_scores_what_it_answers
         predict="return np.zeros(len(X), int)",
     )
     result, failure = arena.attempt(text)
-    assert failure is None and result.rows[0].normalised == pytest.approx(0.0)
+    assert failure is None and result.score == pytest.approx(0.0)
 
 
 def test_the_seed_that_a_submission_sees_does_not_give_the_tasks(run, hidden, sets):
@@ -265,12 +266,13 @@ def test_the_seed_that_a_submission_sees_does_not_give_the_tasks(run, hidden, se
 
     from handful.challenge import seeds
 
-    true = [mark(hidden.draw(name, seeds.derive(b"q", "tasks", name), 0).support) for name in sets]
+    def drawn(name: str, seed: int, i: int) -> np.ndarray:
+        return hidden[name].support(hidden[name].draw(seed, i)).images
+
+    true = [mark(drawn(name, seeds.derive(b"q", "tasks", name), 0)) for name in sets]
     assert found["support"] in true, "the mark of the right task is recognised"
     visible = int(found["seed"])
-    guesses = [
-        mark(hidden.draw(name, seed, i).support) for name in sets for seed in (visible, *range(20)) for i in range(3)
-    ]
+    guesses = [mark(drawn(name, seed, i)) for name in sets for seed in (visible, *range(20)) for i in range(3)]
     assert found["support"] not in guesses
 
 
@@ -401,7 +403,7 @@ def test_an_endless_fork_bomb_is_ended_by_the_clock(arena):
     _, failure = arena.attempt(text, replace(QUICK, fit=1.0))
     assert failure.code in ("TIMEOUT_FIT", "OOM", "PROTOCOL", "CRASH") and failure.phase == "fit"
     result, failure = arena.attempt(source())
-    assert failure is None and result.rows, "the next submission is not disturbed"
+    assert failure is None and result.score is not None, "the next submission is not disturbed"
 
 
 def test_a_memory_bomb_in_one_process_is_oom(arena):
@@ -837,7 +839,8 @@ def memory(tmp_path_factory):
         if folder.stat().st_uid == os.getuid() and folder.is_relative_to(tempfile.gettempdir()):
             folder.chmod(0o755)
     usual = walls.package_folders()
-    tasks = ArraySource({"weak": blobs(5, classes=6, each=16, size=4, noise=160)}, ways=(4, 6), shots=(6, 8), queries=8)
+    weak = {"weak": blobs(5, classes=6, each=16, size=4, noise=160)}
+    tasks = tasks_of(weak, ways=(4, 6), shots=(6, 8), queries=8)
     done: dict[tuple[str, tuple[str, ...]], np.ndarray] = {}
 
     def score(channel: str, without: tuple[str, ...] = ()) -> np.ndarray:
@@ -846,11 +849,10 @@ def memory(tmp_path_factory):
             code.mkdir()
             (code / "model.py").write_text(memoriser(channel, str(shared / "pages")))
             plan = RunPlan(tasks_per_dataset=20, secret=b"memory", times=QUICK, limits=SMALL, warm=(), without=without)
-            order = [("weak", i) for i in range(plan.tasks_per_dataset)]
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(walls, "package_folders", lambda: (*usual, str(shared)))
-                meta_test(code, saved, tasks, order, plan, Deadline(900), result)
-            done[channel, without] = np.array([row.normalised for row in result.rows])
+                meta_test(code, saved, HiddenTasks.of(tasks, plan), plan, Deadline(900), result)
+            done[channel, without] = result.frame["normalised"].to_numpy()
         return done[channel, without]
 
     return score

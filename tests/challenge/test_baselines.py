@@ -195,7 +195,7 @@ SMALL_OPTIONS = {
 @pytest.mark.parametrize("name", NAMES)
 def test_a_packed_baseline_runs_behind_the_wall(name, tmp_path, sets, train, hidden):
     from handful.challenge.archive import root_of, unpack
-    from handful.challenge.evaluate import evaluate
+    from handful.challenge.evaluate import run_submission
     from handful.challenge.packing import pack_method
     from handful.challenge.plan import RunPlan
 
@@ -211,9 +211,9 @@ def test_a_packed_baseline_runs_behind_the_wall(name, tmp_path, sets, train, hid
         SMALL, memory_bytes=3 << 30, saved_bytes=200 << 20, tmp_bytes=300 << 20, file_bytes=200 << 20
     )
     plan = RunPlan(tasks_per_dataset=1, secret=b"s", times=times, limits=limits, warm=())
-    result = evaluate(folder, train, hidden, plan, tmp_path / "work")
+    result = run_submission(folder, train, hidden, plan, tmp_path / "work")
     assert result.failure is None, (result.failure, result.failure and result.failure.log)
-    assert len(result.rows) == 3 and np.isfinite(result.score)
+    assert len(result.frame) == 3 and np.isfinite(result.score)
 
 
 @needs_walls
@@ -227,7 +227,7 @@ def test_a_pre_trained_resnet18_goes_in_the_archive_and_is_what_the_learner_star
     from typer.testing import CliRunner
 
     from handful.challenge.archive import root_of, unpack
-    from handful.challenge.evaluate import evaluate
+    from handful.challenge.evaluate import run_submission
     from handful.challenge.plan import RunPlan
     from handful.cli import app
     from handful.nets import build
@@ -255,7 +255,7 @@ def test_a_pre_trained_resnet18_goes_in_the_archive_and_is_what_the_learner_star
         SMALL, memory_bytes=3 << 30, saved_bytes=200 << 20, tmp_bytes=300 << 20, file_bytes=200 << 20
     )
     plan = RunPlan(tasks_per_dataset=1, secret=b"s", times=times, limits=limits, warm=())
-    result = evaluate(folder, train, hidden, plan, tmp_path / "work")
+    result = run_submission(folder, train, hidden, plan, tmp_path / "work")
     assert result.failure is None, (result.failure, result.failure and result.failure.log)
     (saved,) = (tmp_path / "work").rglob("*.safetensors")
     kept = {k: v for k, v in load_file(saved).items() if k.endswith("conv1.weight") and "layer" not in k}

@@ -78,11 +78,27 @@ def test_run_scores_a_submission_and_writes_a_run(root, tmp_path, capsys):  # no
         "tasks.parquet",
         "results.html",
     }
-    run = Run.open(tmp_path / "out/run")
+    run = Run.open(tmp_path / "out")
     assert len(run.frame) == 4 and run.estimate("normalised").value == pytest.approx(1.0)
     assert handful("run", root, mine, "--state", state, "--tasks", 2, "--secret", facts["secret"], "--json") == 0
     again = json.loads(capsys.readouterr().out)
     assert {k: v for k, v in again.items() if k != "seconds"} == {k: v for k, v in facts.items() if k != "seconds"}
+
+
+def test_one_task_ends_in_a_number_and_two_secrets_refuse_to_be_compared(root, tmp_path, capsys):  # noqa: F811
+    from handful.errors import Mismatch
+    from handful.runs.run import Run
+
+    mine = submission(tmp_path / "mine")
+    for i, secret in enumerate(("ab" * 32, "cd" * 32, "ab" * 32)):
+        place = ("--out", tmp_path / str(i), "--state", tmp_path / "s", "--secret", secret)
+        assert handful("run", root, mine, "--phase", "final", "--seeds", 1, "--tasks", 1, "--trust", *place) == 0
+        assert re.search(r"score [\d.]+ +\(one task, no interval", capsys.readouterr().out)
+    one, other, again = (Run.open(tmp_path / str(i)) for i in range(3))
+    assert one.identity["tasks_id"] == again.identity["tasks_id"]
+    assert "ab" * 32 not in (tmp_path / "0/run.json").read_text(), "a hash of the secret, not the secret"
+    with pytest.raises(Mismatch, match="different tasks"):
+        one.compare(other)
 
 
 @needs_walls

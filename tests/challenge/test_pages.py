@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -88,11 +89,15 @@ def test_pages_draw_in_a_browser(address, tmp_path, page):
     assert "<script" not in dom and 'src="http' not in dom and 'href="http' not in dom
 
 
-def test_the_stylesheet_is_applied(address, tmp_path):
+def test_the_librarys_stylesheet_is_applied(address, tmp_path):
+    from handful.report import page
+
     url, _ = address
     image, _ = browse(f"{url}/", tmp_path)
-    pale = np.array([0xF4, 0xF7, 0xFB])
-    assert (np.abs(image[10].astype(int) - pale).max(1) <= 2).mean() > 0.9, "the header has its colour"
+    text = re.search(r"--paper: #(\w{6})", page.CSS.read_text()).group(1)
+    paper = np.array([int(text[i : i + 2], 16) for i in (0, 2, 4)])
+    assert (np.abs(image[-10].astype(int) - paper).max(1) <= 2).mean() > 0.9, "the ground has the library's colour"
+    assert (image[2] == 255).all(), "the header stands out from it"
 
 
 def test_a_page_fits_a_phone(address, tmp_path):

@@ -9,27 +9,44 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from handful.challenge import scores
-from handful.challenge.plan import TaskRow
-from handful.challenge.results import difficulty_figure
+from handful.challenge import results, scores
+from handful.challenge.tables import difficulty_figure
 from handful.errors import BadInput
+from handful.metrics.difficulty import difficulty
+from handful.runs.run import Run
+
+from .conftest import row
 
 
-def rows(values: list[float], dataset: str = "a", ways: int = 2, shots: int = 1, start: int = 0) -> list[TaskRow]:
-    return [TaskRow(start + i, dataset, ways, shots, 20, v, v, v) for i, v in enumerate(values)]
+def rows(values: list[float], dataset: str = "a", ways: int = 2, shots: int = 1, start: int = 0) -> list[dict]:
+    return [row(v, dataset, ways, shots, start + i) for i, v in enumerate(values)]
+
+
+def frame_of(*seeds: list[dict]) -> pl.DataFrame:
+    return pl.DataFrame([{**each, "repeat": i} for i, seed in enumerate(seeds) for each in seed])
 
 
 def test_the_worst_seed_counts_with_its_own_interval():
-    frame = scores.frame_of([rows([0.2, 0.4, 0.6]), rows([0.1, 0.2, 0.3]), rows([0.9, 0.9, 0.9])])
+    frame = frame_of(rows([0.2, 0.4, 0.6]), rows([0.1, 0.2, 0.3]), rows([0.9, 0.9, 0.9]))
     worst = scores.final_score(frame)
     assert worst.value == pytest.approx(0.2) and worst.n == 3
     assert worst.half == pytest.approx(stats.t.ppf(0.975, 2) * 0.1 / np.sqrt(3))
     assert [each.value for each in scores.repeats(frame)] == pytest.approx([0.4, 0.2, 0.9])
 
 
+def test_the_parts_of_a_score_are_of_the_seed_that_counts():
+    good, bad = rows([0.9, 0.7], "x", 2), rows([0.1, 0.3], "x", 2) + rows([0.2], "y", 3, start=2)
+    facts = scores.summary(frame_of(good + rows([0.8], "y", 3, start=2), bad))
+    assert facts["score"] == pytest.approx(0.2) and facts["overall"]["value"] == pytest.approx(0.5)
+    assert {name: each["value"] for name, each in facts["by_dataset"].items()} == pytest.approx({"x": 0.2, "y": 0.2})
+    assert facts["by_ways"]["3"]["n"] == 1
+    text = scores.scores_text(frame_of(good, bad), 1.0)
+    assert "dataset_1: 0.2" in text and "3_ways" in text
+
+
 def test_the_files_of_a_run(tmp_path):
     both = rows([0.5, 0.7], "b<script>", 2, 1) + rows([0.1, 0.3], "a", 10, 5, 2)
-    facts = scores.write(scores.frame_of([both]), tmp_path, 12.5, "A <b>title</b>")
+    facts = results.write(frame_of(both), tmp_path, 12.5, "A <b>title</b>")
     assert json.loads((tmp_path / "scores.json").read_text()) == json.loads(json.dumps(facts))
     assert facts["score"] == pytest.approx(0.4) and facts["by_dataset"]["a"]["value"] == pytest.approx(0.2)
     lines = dict(line.split(": ") for line in (tmp_path / "scores.txt").read_text().splitlines())
@@ -46,11 +63,23 @@ def test_the_files_of_a_run(tmp_path):
     assert float(lines["dataset_2"]) == pytest.approx(0.6) and lines["duration"] == "12.5"
     assert len(pl.read_parquet(tmp_path / "tasks.parquet")) == 4
     page = (tmp_path / "results.html").read_text()
+    assert not (tmp_path / "run.json").exists(), "what participants get does not say which data and which rule"
     assert page.count("<svg") == 4 and "<script" not in page and "<b>title" not in page and "0.400" in page
 
 
+def test_an_organisers_results_are_a_run_of_the_library(tmp_path):
+    frame = frame_of(rows([0.5, 0.7]))
+    identity = {"collection": "c", "part": "p", "rule": {"rule": "any-way"}, "tasks_id": "t", "seed": "committed"}
+    identity |= {"metrics": ["accuracy"], "method": "submission-3"}
+    results.write(frame, tmp_path / "r", 3.0, "T", identity=identity, learner={"transductive": True})
+    run = Run.open(tmp_path / "r")
+    assert run.frame.equals(frame) and run.transductive and run.method == "submission-3"
+    assert run.estimate("normalised").value == scores.final_score(frame).value
+    assert json.loads((tmp_path / "r/scores.json").read_text())["learner"] == {"transductive": True}
+
+
 def test_the_published_difficulty_of_data_set_5():
-    table = scores.difficulty({"5": 0.052, "4": 0.502}, {"5": 0.133, "4": 0.938})
+    table = difficulty({"5": 0.052, "4": 0.502}, {"5": 0.133, "4": 0.938})
     row = table.filter(pl.col("dataset") == "5").to_dicts()[0]
     assert (row["worst"], row["modelling"], row["intrinsic"]) == pytest.approx((0.052, 0.081, 0.867))
     assert table.select(pl.sum_horizontal("worst", "modelling", "intrinsic")).to_series().to_list() == pytest.approx(
@@ -58,7 +87,7 @@ def test_the_published_difficulty_of_data_set_5():
     )
     assert difficulty_figure(table).startswith("<svg")
     with pytest.raises(BadInput, match="one baseline only"):
-        scores.difficulty({"5": 0.1}, {"4": 0.1})
+        difficulty({"5": 0.1}, {"4": 0.1})
 
 
 def test_ranks_by_data_set_are_averaged_and_ties_share():
@@ -78,8 +107,8 @@ def test_ranks_by_data_set_are_averaged_and_ties_share():
 def test_tables_of_several_entries_side_by_side(tmp_path):
     from handful.challenge.tables import write_tables
 
-    weak = scores.frame_of([rows([0.1, 0.3], "a", 2, 1) + rows([0.0, 0.2], "b", 3, 5, 2)])
-    strong = scores.frame_of([rows([0.7, 0.9], "a", 2, 1) + rows([0.4, 0.6], "b", 3, 5, 2)])
+    weak = frame_of(rows([0.1, 0.3], "a", 2, 1) + rows([0.0, 0.2], "b", 3, 5, 2))
+    strong = frame_of(rows([0.7, 0.9], "a", 2, 1) + rows([0.4, 0.6], "b", 3, 5, 2))
     write_tables({"weak": weak, "strong": strong}, tmp_path / "t")
     table = {path.stem: pl.read_csv(path) for path in (tmp_path / "t").glob("*.csv")}
     assert table["overall"]["entry"].to_list() == ["strong", "weak"]
@@ -98,5 +127,5 @@ def test_tables_of_several_entries_side_by_side(tmp_path):
 
 @pytest.mark.parametrize("values", [[1.0, 1.0 - 1e-16], [0.3], [-1.0, -1.0, -0.5], [1.0, 1.0 + 1e-12]])
 def test_a_page_is_drawn_for_scores_without_spread(tmp_path, values):
-    scores.write(scores.frame_of([rows(values)]), tmp_path, 1.0, "Flat")
+    results.write(frame_of(rows(values)), tmp_path, 1.0, "Flat")
     assert (tmp_path / "results.html").read_text().count("<svg") == 4

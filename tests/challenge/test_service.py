@@ -13,16 +13,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from .conftest import source
+from .conftest import row, source
 
 pytest.importorskip("fastapi", reason="needs handful[serve]")
 from fastapi.testclient import TestClient
 from sqlalchemy import event, select
 
-from handful.challenge import accounts, queue, rules, scores, seeds
+from handful.challenge import accounts, queue, results, rules, seeds
 from handful.challenge.db import Attempt, Database, Login, Phase, Submission, Token, User, now
 from handful.challenge.failures import Failure, tell
-from handful.challenge.plan import TaskRow
 from handful.challenge.running import Outcome
 from handful.challenge.service import make_app
 from handful.challenge.spec import TEMPLATE, read
@@ -104,21 +103,21 @@ class Site:
         assert answer.status_code == 303, answer.text
 
     def work(
-        self, score: float | None = 0.7, failure: Failure | None = None, datasets: dict[str, float] | None = None
+        self,
+        score: float | None = 0.7,
+        failure: Failure | None = None,
+        datasets: dict[str, float] | None = None,
+        learner: dict | None = None,
     ) -> int:
         def run(lease, secret, place, progress):
             assert len(secret) == 32
             if failure is not None:
                 return Outcome(failure=failure, told=tell(failure, "tail"), seconds=3.0)
             each = datasets or {"a": score, "b": score}
-            rows = [
-                TaskRow(i, name, 2, 1, 8, v, v, v + d)
-                for i, (name, v) in enumerate(each.items())
-                for d in (-0.01, 0.01)
-            ]
-            frame = scores.frame_of([rows])
-            facts = scores.write(frame, place / "results", 5.0, "Results")
-            return Outcome(frame=frame, facts=facts, seconds=5.0, told={"log": "fine"})
+            rows = [row(v + d, name, task=i) for i, (name, v) in enumerate(each.items()) for d in (-0.01, 0.01)]
+            frame, about = pl.DataFrame(rows), learner or {}
+            facts = results.write(frame, place / "results", 5.0, "Results", learner=about)
+            return Outcome(frame=frame, facts=facts, learner=about, seconds=5.0, told={"log": "fine"})
 
         worker = Worker(self.database, self.challenge, self.root, self.state, run=run)
         return worker.forever(until_empty=True)
@@ -700,3 +699,43 @@ def test_a_worker_that_breaks_blames_the_platform(site):
     Worker(site.database, site.challenge, site.root, site.state, run=broken).forever(until_empty=True)
     page = ann.get(place).text
     assert "PLATFORM" in page and "/hidden/labels" not in page
+
+
+def test_a_challenge_with_two_feedback_phases_takes_submissions_in_both(root, tmp_path):
+    feedback = read(root / "challenge.toml").phases
+    spare = feedback["feedback"].model_copy(update={"data": "data/spare"})
+    phases = {
+        "public": feedback["public"],
+        "warm-up": spare,
+        "feedback": feedback["feedback"],
+        "final": feedback["final"],
+    }
+    site = Site(root, tmp_path, phases=phases)
+    boss, ann = site.organiser(), site.participant("ann")
+    assert "warm-up or feedback" in upload(ann).text
+    site.advance(boss)
+    enter(site, ann, 0.9)
+    site.advance(boss)
+    enter(site, ann, 0.7)
+    site.advance(boss)
+    site.work(0.6)
+    with site.database.reading() as session:
+        rows = [(row.phase, row.score) for row in session.scalars(select(Submission).order_by(Submission.id))]
+    assert [phase for phase, _ in rows] == ["warm-up", "feedback", "final"], (
+        "the last feedback phase decides who goes on"
+    )
+    page = site.client().get("/leaderboard?phase=warm-up").text
+    assert page.count("phase=warm-up") >= 2 and "ann" in page
+    assert site.client().get("/leaderboard?phase=public").status_code == 404
+
+
+def test_leaderboards_mark_transductive_learners_and_name_their_nets(site):
+    boss, ann, bob = site.organiser(), site.participant("ann"), site.participant("bob")
+    site.advance(boss)
+    upload(ann)
+    about = {"method": "tpn", "net": "lite0", "pretrained": "ImageNet's <classes>", "transductive": True}
+    site.work(0.8, learner=about)
+    enter(site, bob, 0.5)
+    page = site.client().get("/leaderboard").text
+    assert "ann †" in page and "bob †" not in page and "transductive" in page
+    assert "lite0" in page and "ImageNet&#39;s &lt;classes&gt;" in page

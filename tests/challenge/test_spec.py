@@ -43,6 +43,10 @@ def test_the_template_is_the_published_challenge(tmp_path):
         ('data = "data/final"', 'data = "data/feedback"', "phases", "same data"),
         ("[phases.final]", "[phases.finals]", "phases", ""),
         ('kind = "cross-domain"', 'kind = "any"', "kind", "within-domain"),
+        ('rule = "any-way"', 'rule = "any-ways"', "tasks", "did you mean any-way"),
+        ("queries = 20", "queires = 20", "tasks|queires", "did you mean queries"),
+        ("[phases.feedback]", '[phases.feedback]\nrole = "final"', "phases", "feedback is missing"),
+        ("[phases.feedback]", "[phases.feedback]\nbegins = 2026-01-02T00:00:00Z\nends = 2026-01-01", "phases", "order"),
         ("queries = 20", "queries = ", "queries", ""),
     ],
 )
@@ -63,3 +67,19 @@ def test_a_missing_file_and_a_file_that_is_not_text(tmp_path):
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match="UTF-8"):
         read(tmp_path / "x.toml")
+
+
+def test_another_phase_is_a_few_lines_of_the_file(tmp_path):
+    more = '[phases.warm-up]\nrole = "feedback"\ndata = "data/warm-up"\n\n[phases.feedback]'
+    challenge = read(write(tmp_path, "[phases.feedback]", more))
+    assert list(challenge.phases) == ["public", "warm-up", "feedback", "final"]
+    assert challenge.ranked == ["warm-up", "feedback", "final"] and challenge.having("feedback") == [
+        "warm-up",
+        "feedback",
+    ]
+
+
+def test_dates_are_kept_in_utc(tmp_path):
+    dates = '[phases.final]\nbegins = 2026-05-01T12:00:00+02:00\nends = "2026-06-01T00:00"'
+    final = read(write(tmp_path, "[phases.final]", dates)).phases["final"]
+    assert (str(final.begins), str(final.ends)) == ("2026-05-01 10:00:00", "2026-06-01 00:00:00")

@@ -321,6 +321,24 @@ def test_ctrl_c_ends_with_a_sentence_and_the_run_goes_on_later(packed, tmp_path)
     assert not [p for p in out.rglob(".*") if p.name != ".."]
 
 
+def test_ctrl_c_ends_an_audit_and_is_not_taken_for_a_failed_diagnosis(capsys, packed, tmp_path, monkeypatch):
+    from handful import registry
+
+    begun = []
+
+    def interrupted(self, context):
+        begun.append(self.name)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+
+    for name in registry.names("diagnoses"):
+        monkeypatch.setattr(registry.get("diagnoses", name), "run", interrupted)
+    page = tmp_path / "audit.html"
+    code, out, err = call(capsys, "audit", packed, "--minutes", "1", "--net", "pixels", "--out", str(page))
+    assert code == 2 and "stopped by the keyboard; it did not finish" in err and len(begun) == 1
+    assert not page.exists() and not out
+
+
 def test_a_bug_still_shows_its_traceback(packed, monkeypatch):
     import handful.cli.options as options
 
@@ -388,3 +406,21 @@ def test_a_file_in_the_way_of_a_folder_is_one_sentence(command, tmp_path, capfd)
     said = capfd.readouterr().err
     assert end.value.code == 2 and "a file" in said and "Traceback" not in said and str(place) in said
     assert place.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("asked", "ways"),
+    [
+        (["--rule-set", "of.ways=3"], {3}),
+        (["--rule-set", "of=any-way", "--rule-set", "of.ways=2-4"], {2, 3, 4}),
+        (["--rule-set", "of=n-way", "--ways", "4"], {4}),
+        (["--ways", "2"], {2}),
+    ],
+)
+def test_the_rule_that_another_wraps_is_named_on_the_command_line(capsys, asked, ways):
+    command = ["tasks", "draw", "world:size=16", "--rule", "clustering", "--tasks", "40", "--queries", "2", "--json"]
+    code, out, err = call(capsys, *command, *asked)
+    assert code == 0, err
+    found = {int(n) for n in re.findall(r'"ways": (\d+)', out)}
+    assert found == ways
+    assert call(capsys, *command, "--rule-set", "of=m-way")[0] == 2

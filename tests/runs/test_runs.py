@@ -18,9 +18,9 @@ import pytest
 from handful.data.store import open_packed
 from handful.errors import BadInput, Mismatch
 from handful.methods import make
+from handful.methods.answering import one_by_one
 from handful.methods.embedded import EmbeddedLearner
 from handful.runs import Run, evaluate
-from handful.runs.evaluate import ScoringJob, one_by_one
 from handful.tasks import AnyWay, NWay
 from made.patterns import blobs
 
@@ -104,10 +104,9 @@ def test_a_learner_that_adapts_gives_the_same_on_two_workers(packed):
 def test_chunks_agree_with_the_plain_contract(packed):
     learner, rule = benchmark(packed)
     run = evaluate(learner, rule, n=30, answers=True)
-    job = ScoringJob(learner, rule, rule.metrics, (0,), 30, False)
     for number in (0, 13, 29):
         episode = rule.draw(0, number)
-        scores, _ = one_by_one(job, episode)
+        scores, _ = one_by_one(learner, rule, episode)
         mine = run.answers.filter(pl.col("task") == number)
         assert mine["predicted"].to_list() == scores.argmax(1).tolist()
         assert mine["truth"].to_list() == episode.query_labels.tolist()

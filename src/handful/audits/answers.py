@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from handful.methods.embedded import Embedded, EmbeddedLearner
+from handful.methods.answering import Answered
+from handful.methods.embedded import Embedded
 from handful.metrics.base import Estimate
 from handful.metrics.clustering import answered, match
 from handful.metrics.crossed import crossed_bootstrap, crossed_ratio, over_tasks, task_means
-from handful.runs.evaluate import ScoringJob, embed_needed, embedded_scores
-from handful.tasks.clustering import Clustering
-from handful.tasks.episode import Episode
+from handful.runs.answering import answers_to
 from handful.tasks.rule import Rule
 
 
@@ -65,33 +63,26 @@ def ratio_over_tasks(a: np.ndarray, b: np.ndarray, seed: int = 0) -> Estimate:
     return Estimate(found.value, found.low, found.high, SAME, found.n)
 
 
-Scored = tuple[Episode, np.ndarray, np.ndarray | None]
-
-
-def scores_of(learner: EmbeddedLearner, rule: Rule, n: int, seed: int) -> Iterator[Scored]:
-    """Each of n tasks with its query scores (and support scores), in fixed chunks, each image embedded once."""
-    job = ScoringJob(learner, rule, (), (seed,), n, False)
-    with learner.compute.here():
-        job.features = embed_needed(job, list(range(job.per_repeat)), 1, Path())
-        for chunk in range(job.per_repeat):
-            episodes = job.episodes(chunk)[1]
-            for episode, (scores, support) in zip(episodes, embedded_scores(job, episodes), strict=True):
-                yield episode, scores, support
-
-
 def answer(method: Embedded, rule: Rule, n: int, seed: int) -> TaskAnswers:
     """Answers of an untrained method on a rule's (embedded) images; a clustering's are matched with classes on the support."""
     learner = method.untrained(rule.image_shape)
-    return collect(rule, scores_of(learner, rule, n, seed))  # type: ignore[arg-type]
+    return collect(rule, answers_to(learner, rule, n, seed))
 
 
-def collect(rule: Rule, scored: Iterator[Scored]) -> TaskAnswers:
+def labels_of(found: Answered) -> np.ndarray:
+    """The labels given to the queries; a clustering's are matched with classes on the support."""
+    episode, scores, support = found
+    given = scores.argmax(1)
+    if support is None or "labels" in episode.shows:
+        return given
+    return match(episode.support_labels, answered(support), episode.n_classes)[given]
+
+
+def collect(rule: Rule, scored: Iterable[Answered]) -> TaskAnswers:
     """Answers from scores, with the number of every answer's true class in the rule's part."""
     columns: list[list[np.ndarray]] = [[], [], [], [], []]
-    for episode, scores, support in scored:
-        given = scores.argmax(1)
-        if isinstance(rule, Clustering):
-            given = match(episode.support_labels, answered(support), episode.n_classes)[given]
+    for found in scored:
+        episode, given = found.episode, labels_of(found)
         n = len(episode.query)
         ways = np.full(n, episode.n_classes)
         task = np.full(n, episode.number)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
-from handful.audits.answers import Scored, TaskAnswers, collect, scores_of
+from handful.audits.answers import TaskAnswers, collect
 from handful.audits.context import Context, fewer
 from handful.audits.drawing import across
 from handful.audits.finding import Diagnosis, Finding, above
@@ -17,6 +16,7 @@ from handful.methods.compositional.lifted import PairProtoNet
 from handful.methods.embedded import EmbeddedLearner
 from handful.metrics.base import mean_interval
 from handful.metrics.crossed import SAME, task_means
+from handful.runs.answering import answers_to
 from handful.tasks.pairs import Pairs
 
 
@@ -78,17 +78,11 @@ class Composition(Diagnosis):
 
 def asked(rule: Pairs, learner: EmbeddedLearner, n: int, seed: int) -> tuple[TaskAnswers, np.ndarray, list[float]]:
     """Answers to n pair tasks, which of them are about seen pairs, and each task's share of unseen pairs."""
-    seen: list[np.ndarray] = []
-    shares: list[float] = []
-
-    def watched() -> Iterator[Scored]:
-        for episode, scores, support in scores_of(learner, rule, n, seed):
-            assert episode.seen is not None
-            seen.append(episode.seen[episode.query_labels])
-            shares.append(episode.side["unseen_pairs"] / (episode.side["seen_pairs"] + episode.side["unseen_pairs"]))
-            yield episode, scores, support
-
-    return collect(rule, watched()), np.concatenate(seen), shares
+    found = list(answers_to(learner, rule, n, seed))
+    seen = [a.episode.seen[a.episode.query_labels] for a in found if a.episode.seen is not None]
+    sides = [a.episode.side for a in found]
+    shares = [side["unseen_pairs"] / (side["seen_pairs"] + side["unseen_pairs"]) for side in sides]
+    return collect(rule, found), np.concatenate(seen), shares
 
 
 def feasible(part: Part) -> Pairs:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from handful.audits.answers import TaskAnswers
+from handful.audits.answers import TaskAnswers, labels_of
 from handful.audits.composition import feasible
 from handful.audits.context import TASKS, Context, usual_tasks
 from handful.audits.cscc import ENOUGH, LADDER, RELATIVE_GAMMA
@@ -20,15 +18,11 @@ from handful.errors import Infeasible, Mismatch
 from handful.methods.clustering.centroid import CentroidNet
 from handful.methods.compositional.lifted import PairProtoNet
 from handful.methods.contract import Learner, Method, agree
-from handful.methods.embedded import EmbeddedLearner
 from handful.methods.metric.nearest_centroid import NearestCentroid
 from handful.methods.zero_shot.eszsl import ESZSL
-from handful.metrics.clustering import answered, match
 from handful.nets.compute import Compute
 from handful.options import parse_spec
-from handful.runs.evaluate import ScoringJob, embed_needed, embedded_scores, one_by_one
-from handful.tasks.clustering import Clustering
-from handful.tasks.episode import Episode
+from handful.runs.answering import answers_to
 from handful.tasks.rule import Rule
 from handful.tasks.zero_shot import ZeroShot
 
@@ -206,25 +200,13 @@ def answers_of(tasks: AuditTasks, who: Answering, share: float) -> TaskAnswers:
     context, rule = tasks.context, who.rule
 
     def ask(n: int) -> TaskAnswers:
-        return gathered(tasks, answers_to(who.learner, rule, n, context.seed))
+        return told(tasks, who.learner, rule, n)
 
     if isinstance(rule, ZeroShot):
         return ask(rule.size)
     return context.paced(ask, share, TASKS if given(context) is None else FEW)[1]
 
 
-def answers_to(learner: Learner, rule: Rule, n: int, seed: int) -> Iterator[tuple[Episode, np.ndarray]]:
-    """Each of n tasks with the labels given to its queries; a clustering's are matched with classes on the support."""
-    job = ScoringJob(learner, rule, (), (seed,), n, False)
-    embedded = isinstance(learner, EmbeddedLearner)
-    with learner.compute.here():
-        if embedded:
-            job.features = embed_needed(job, list(range(job.per_repeat)), 1, None)
-        for chunk in range(job.per_repeat):
-            episodes = job.episodes(chunk)[1]
-            found = embedded_scores(job, episodes) if embedded else [one_by_one(job, e) for e in episodes]
-            for e, (scores, support) in zip(episodes, found, strict=True):
-                labels = scores.argmax(1)
-                if isinstance(rule, Clustering):
-                    labels = match(e.support_labels, answered(support), e.n_classes)[labels]
-                yield e, labels
+def told(tasks: AuditTasks, learner: Learner, rule: Rule, n: int) -> TaskAnswers:
+    """A learner's answers to n tasks."""
+    return gathered(tasks, ((a.episode, labels_of(a)) for a in answers_to(learner, rule, n, tasks.context.seed)))

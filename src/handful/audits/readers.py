@@ -14,7 +14,7 @@ from handful.audits.answers import TaskAnswers, answer
 from handful.audits.context_gap import context_votes
 from handful.audits.cscc import unlabelled
 from handful.audits.duplicates import copy_groups, scan_of
-from handful.audits.learners import FEW, answers_to, clusterer
+from handful.audits.learners import FEW, clusterer, told
 from handful.audits.scan import exact_pairs, groups, near_pairs
 from handful.audits.tasks import AuditTasks, Setting, gathered, within
 from handful.data.collection import Part
@@ -229,7 +229,7 @@ def nearest_described(tasks: AuditTasks, n: int) -> TaskAnswers:
     assert tasks.train is not None
     if tasks.train.described.taxonomy is not None:
         learner = Trivial().meta_fit(tasks.train, compute=tasks.context.compute)
-        return gathered(tasks, answers_to(learner, tasks.rule, n, tasks.context.seed))
+        return told(tasks, learner, tasks.rule, n)
     codes, train = nearest_codes(tasks, n)
     labels = alike(tasks, np.eye(train.n_classes))
     return gathered(tasks, ((e, labels[codes[e.query]]) for e in tasks.episodes(n)))

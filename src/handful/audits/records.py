@@ -42,11 +42,14 @@ class Unreadable(Diagnosis):
         part = context.collection.whole
         sizes = np.maximum(np.bincount(part.classes[seen.rows], minlength=part.n_classes), 1)
         by_class = np.bincount(part.classes[bad], minlength=part.n_classes) / sizes
-        sentence = f"{len(bad):,} of {len(seen.rows):,} images are one colour throughout"
+        plain = f"{len(bad):,} of {len(seen.rows):,} images are one colour throughout"
         if len(bad):
-            sentence += f", first image {bad[0]} ({part.class_names[part.classes[bad[0]]]})"
+            plain += f", first image {bad[0]} ({part.class_names[part.classes[bad[0]]]})"
+        lost = f"{len(skipped):,} file{'s' * (len(skipped) != 1)} could not be read"
         if skipped:
-            sentence += f"; {len(skipped):,} further files could not be read, first {skipped[0][0]} {skipped[0][1]}"
+            lost += f", first {skipped[0][0]} {skipped[0][1]}"
+        # The cause comes first: headlines quote a finding up to its first semicolon.
+        sentence = "; ".join([lost, plain] if len(skipped) > len(bad) else [plain, lost] if skipped else [plain])
         bars = {"unreadable or of one colour": Estimate(share, low, high, "images", files)}
         return [
             Finding(

@@ -14,6 +14,8 @@ from handful.methods.metric.nearest_centroid import NearestCentroid
 VIEWS = {"border": "borders alone", "colour": "colour histogram alone", "thumbnail": "8x8 thumbnail alone"}
 GREY: Light = "grey"
 AMBER, RED = 0.5, 0.8
+HARDLY = 0.05
+"""A lead over guessing below this share of all there is to gain is no ground to divide by."""
 THRESHOLD = f"share of the whole image's lead over guessing: red from {RED}, amber from {AMBER}"
 
 
@@ -42,9 +44,9 @@ class Shortcuts(Diagnosis):
         }
         shares = {name: found.share(whole, context.seed) for name, found in seen.items()}
         total = whole.both(seed=context.seed)[0]
-        if total.low <= whole.chance:
+        if total.low <= whole.chance or total.value - whole.chance < HARDLY * (1 - whole.chance):
             best, light = max(VIEWS, key=lambda v: seen[v].tasks.mean()), GREY
-            words = f"the whole image is at {100 * total.value:.1f}%, no better than guessing by class means"
+            words = f"the whole image is hardly better than guessing ({100 * total.value:.1f}% by class means), so no share of its lead can be told"
         else:
             best = max(VIEWS, key=lambda v: shares[v][0].value)
             light = above(shares[best][0].value, AMBER, RED)

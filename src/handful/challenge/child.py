@@ -117,6 +117,17 @@ def import_submission(job: dict[str, Any]) -> Any:
     return model
 
 
+def missing_module(error: BaseException) -> str:
+    """What to do about a module that is not here, and what is; nothing for other errors."""
+    if not isinstance(error, ModuleNotFoundError):
+        return ""
+    from importlib.metadata import distributions
+
+    names = sorted({str(each.metadata["Name"]) for each in distributions() if each.metadata["Name"]}, key=str.lower)
+    first = f"{error}; there is no network here, so put what you need into the archive. Installed: "
+    return first + ", ".join(names)[: 1900 - len(first)]
+
+
 def run_training(job: dict[str, Any], report: Reporter) -> None:
     """Meta-train on the mounted training data, save, and stream what was saved."""
     stage, status = protocol.JobStage, protocol.Status
@@ -129,7 +140,8 @@ def run_training(job: dict[str, Any], report: Reporter) -> None:
         meta_learner = model.MyMetaLearner(classes, total, logger)
     except BaseException as error:
         bad_config = type(error).__name__ == "ConfigError"
-        return report.failed(stage.LOADED, status.BAD_CONFIG if bad_config else status.IMPORT_ERROR, error)
+        code = status.BAD_CONFIG if bad_config else status.IMPORT_ERROR
+        return report.failed(stage.LOADED, code, error, missing_module(error))
     report.ok(stage.LOADED)
     try:
         learner = meta_learner.meta_fit(train, valid)
@@ -202,7 +214,7 @@ def run_task(job: dict[str, Any], incoming: int, report: Reporter) -> None:
         model = import_submission(job)
         to_tensor = importlib.import_module("cdmetadl.ingestion.data_generator").to_tensor
     except BaseException as error:
-        return report.failed(stage.LOADED, status.IMPORT_ERROR, error)
+        return report.failed(stage.LOADED, status.IMPORT_ERROR, error, missing_module(error))
     try:
         learner = model.MyLearner()
         learner.load(job["saved"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import io
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from handful.challenge.spec import Challenge
 from handful.errors import HandfulError
 from handful.metrics.base import SHOWN
 
+_DRAWING = threading.Lock()
+
 
 def gallery(challenge: Challenge, root: Path, state: Path, samples: int = 10) -> list[dict[str, Any]]:
     """The public data sets with some images of each; hidden data are never shown."""
@@ -26,7 +29,7 @@ def gallery(challenge: Challenge, root: Path, state: Path, samples: int = 10) ->
 def _gallery(challenge_json: str, root: str, state: str, samples: int) -> list[dict[str, Any]]:
     challenge = Challenge.model_validate_json(challenge_json)
     try:
-        part = Data(challenge, Path(root), Path(state)).collection("public", "public").whole
+        part = Data(challenge, Path(root), Path(state)).collection(challenge.public, challenge.public).whole
     except HandfulError:
         return []
     of_class, names = part.datasets
@@ -58,27 +61,30 @@ def _png(image: np.ndarray) -> str:
 
 
 def board_figure(lines: list[Line], most: int = 15) -> str:
-    """Scores with intervals, best on top, as inline SVG."""
+    """Scores with intervals, best on top, as inline SVG; entrants without a rank have a colour of their own."""
     shown = tuple((line.name, line.score, line.low, line.high, line.rank is not None) for line in lines[:most])
     return _board_figure(shown) if shown else ""
 
 
 @functools.lru_cache(maxsize=64)
 def _board_figure(lines: tuple[tuple[str, float, float | None, float | None, bool], ...]) -> str:
-    from handful.challenge.results import _BLUE, _INK, _axes, _svg
+    from handful.report.figures import side_bars
 
-    figure, axes = _axes(7.0, 0.8 + 0.34 * len(lines))
-    for i, (_, score, low, high, ranked) in enumerate(lines):
-        colour = _BLUE if ranked else "#aab2bf"
-        ends = [score if low is None else low, score if high is None else high]
-        axes.plot(ends, [i, i], color=colour, linewidth=2.2, alpha=0.45, solid_capstyle="round")
-        axes.plot(score, i, "o", color=colour, markersize=6)
-    axes.set_yticks(range(len(lines)), [_plain(line[0]) for line in lines], color=_INK)
-    axes.invert_yaxis()
-    axes.set_xlabel(f"normalised accuracy, {SHOWN} interval over tasks")
-    axes.grid(axis="x", color="#eaedf2")
-    axes.set_axisbelow(True)
-    return _svg(figure)
+    kinds = {"ranked": True} | ({"not ranked": False} if not all(line[4] for line in lines) else {})
+    groups = {
+        kind: [
+            (score, _half(low, high)) if ranked == yes else (np.nan, np.nan) for _, score, low, high, ranked in lines
+        ]
+        for kind, yes in kinds.items()
+    }
+    # One at a time: the service draws in several threads, and matplotlib's settings and fonts are the process's.
+    with _DRAWING:
+        names = [_plain(line[0]) for line in lines]
+        return side_bars(names, groups, f"normalised accuracy, {SHOWN} interval over tasks")
+
+
+def _half(low: float | None, high: float | None) -> float:
+    return np.nan if low is None or high is None else (high - low) / 2
 
 
 def _plain(name: str) -> str:

@@ -1,13 +1,12 @@
-"""What an evaluation is told, and what it gives: tasks, times and limits in; rows, seconds, logs and failures out."""
+"""What an evaluation is told, and what it gives: tasks, times and limits in; a table, seconds, logs and failures out."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
-import numpy as np
+import polars as pl
 
 from handful.challenge import seeds
 from handful.challenge.failures import Failure
@@ -27,46 +26,12 @@ class Times:
     total: float = 5 * 3600.0
 
 
-@dataclass(frozen=True)
-class HiddenTask:
-    """One task with everything that the scorer knows; labels are 0..ways-1."""
-
-    dataset: str
-    ways: int
-    shots: int
-    support: np.ndarray
-    support_labels: np.ndarray
-    query: np.ndarray
-    query_labels: np.ndarray
-
-
-class TaskSource(Protocol):
-    """Hidden tasks by data set: ``draw(dataset, seed, i)`` gives the i-th task of a data set."""
-
-    def datasets(self) -> list[str]: ...
-
-    def draw(self, dataset: str, seed: int, i: int) -> HiddenTask: ...
-
-
-@dataclass(frozen=True)
-class TaskRow:
-    """One scored task."""
-
-    task: int
-    dataset: str
-    ways: int
-    shots: int
-    queries: int
-    accuracy: float
-    balanced: float
-    normalised: float
-
-
 @dataclass
 class Result:
-    """What a run gave: a row a task, seconds by phase, the end of the logs, and the failure if there was one."""
+    """What a run gave: one row per task, seconds by phase, the end of the logs, and the failure if there was one."""
 
-    rows: list[TaskRow] = field(default_factory=list)
+    frame: pl.DataFrame | None = None
+    tasks_id: str = ""
     failure: Failure | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     task_seconds: list[dict[str, float]] = field(default_factory=list)
@@ -77,9 +42,7 @@ class Result:
     @property
     def score(self) -> float | None:
         """Mean normalised accuracy over all tasks, or None for a run that failed."""
-        if self.failure is not None or not self.rows:
-            return None
-        return float(np.mean([row.normalised for row in self.rows]))
+        return None if self.failure is not None or self.frame is None else float(self.frame["normalised"].mean())  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +73,11 @@ class RunPlan:
     def seed(self, *words: object) -> int:
         """A seed for one use within this run."""
         return seeds.derive(self.secret, *self.words, *words)
+
+    @property
+    def mark(self) -> str:
+        """Equal for two runs exactly when their tasks come from the same secret in the same way; tells nothing of it."""
+        return seeds.commitment(self.secret, "\x00".join(map(str, self.words)))[:16]
 
 
 class Deadline:

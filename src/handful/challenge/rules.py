@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, defer, selectinload
 from handful.challenge import seeds
 from handful.challenge.db import Phase, Submission, User, now
 from handful.challenge.scores import average_ranks
-from handful.challenge.spec import PHASES, Challenge
+from handful.challenge.spec import Challenge
 from handful.errors import BadInput
 
 _OPEN = ("queued", "running")
@@ -20,57 +20,55 @@ _OPEN = ("queued", "running")
 
 def begin(session: Session, challenge: Challenge) -> None:
     """Draw the secrets of all phases and commit to them; the challenge begins in the public phase."""
-    for name in PHASES:
+    for name in challenge.phases:
         if session.get(Phase, name) is None:
             secret = seeds.new_secret()
             session.add(
                 Phase(name=name, secret=secret, commitment=seeds.commitment(secret, f"{challenge.name}/{name}"))
             )
     session.flush()
-    public = session.get(Phase, "public")
+    public = session.get(Phase, challenge.public)
     if public is not None and public.began is None:
         public.began = now()
 
 
 def current(session: Session) -> str:
-    """The phase the challenge is in."""
-    began = [phase.name for phase in session.scalars(select(Phase)) if phase.began is not None]
-    return max(began, key=PHASES.index)
+    """The phase the challenge is in: the one that has begun and not ended; after the end, the last."""
+    began = [phase for phase in session.scalars(select(Phase)) if phase.began is not None]
+    return max(began, key=lambda phase: (phase.ended is None, phase.ended)).name
 
 
 def advance(session: Session, challenge: Challenge) -> str:
     """End the present phase and begin the next; into the final phase, the last valid feedback submissions go along."""
     session.scalars(select(Phase).with_for_update()).all()
+    if ended(session):
+        raise BadInput("the challenge has ended already")
     here = current(session)
-    if here == PHASES[-1]:
-        phase = session.get(Phase, here)
-        assert phase is not None
-        if phase.ended is not None:
-            raise BadInput("the final phase has ended already")
-        if open_submissions(session, here):
-            raise BadInput("some final submissions still run; wait until all are scored")
-        phase.ended = now()
-        return here
     if open_submissions(session, here):
         raise BadInput(f"some submissions of the {here} phase still wait or run; wait until all are scored")
-    old, new = session.get(Phase, here), session.get(Phase, PHASES[PHASES.index(here) + 1])
-    assert old is not None and new is not None
-    old.ended = new.began = now()
-    if new.name == "final":
+    old = session.get(Phase, here)
+    assert old is not None
+    old.ended = now()
+    later = list(challenge.phases)[list(challenge.phases).index(here) + 1 :]
+    if not later:
+        return here
+    new = session.get(Phase, later[0])
+    assert new is not None
+    new.began = old.ended
+    if challenge.phase(new.name).role == "final":
         promote(session, challenge)
     return new.name
 
 
-def frozen(session: Session) -> bool:
+def frozen(session: Session, challenge: Challenge) -> bool:
     """Whether what teams say of themselves can no longer change; holds the phase still while the session lasts."""
     session.scalars(select(Phase).with_for_update(read=True)).all()
-    return current(session) == "final"
+    return challenge.phase(current(session)).role == "final"
 
 
 def ended(session: Session) -> bool:
-    """Whether the final phase is over, after which hidden data sets are named."""
-    phase = session.get(Phase, "final")
-    return phase is not None and phase.ended is not None
+    """Whether the challenge is over, after which hidden data sets are named."""
+    return all(phase.ended is not None for phase in session.scalars(select(Phase)))
 
 
 def open_submissions(session: Session, phase: str) -> int:
@@ -81,17 +79,18 @@ def open_submissions(session: Session, phase: str) -> int:
 
 def results_are_final(session: Session, challenge: Challenge) -> bool:
     """Whether the period of scrutiny after the final phase is over."""
-    phase = session.get(Phase, "final")
+    phase = session.get(Phase, challenge.final)
     if phase is None or phase.ended is None:
         return False
     return now() >= phase.ended + dt.timedelta(days=challenge.scrutiny_days)
 
 
-def revealed(session: Session) -> dict[str, dict[str, Any]]:
+def revealed(session: Session, challenge: Challenge) -> dict[str, dict[str, Any]]:
     """Commitments of all phases, with the secrets of those that have ended."""
+    known = {phase.name: phase for phase in session.scalars(select(Phase))}
     return {
-        phase.name: {"commitment": phase.commitment, "secret": phase.secret.hex() if phase.ended is not None else None}
-        for phase in sorted(session.scalars(select(Phase)), key=lambda p: PHASES.index(p.name))
+        name: {"commitment": phase.commitment, "secret": phase.secret.hex() if phase.ended is not None else None}
+        for name, phase in ((name, known[name]) for name in challenge.phases)
     }
 
 
@@ -142,8 +141,11 @@ def check_quota(session: Session, challenge: Challenge, user: User, phase: str) 
 def check_open(session: Session, challenge: Challenge, user: User) -> str:
     """Refuse a submission that cannot be taken now, whatever is in it; give the phase."""
     phase = current(session)
-    if phase != "feedback":
-        raise BadInput(f"the challenge is in its {phase} phase; submissions are open in the feedback phase")
+    if ended(session):
+        raise BadInput("the challenge has ended; it takes no more submissions")
+    if challenge.phase(phase).role != "feedback":
+        opens = " or ".join(challenge.having("feedback"))
+        raise BadInput(f"the challenge is in its {phase} phase; submissions are open in the {opens} phase")
     check_quota(session, challenge, user, phase)
     return phase
 
@@ -179,7 +181,7 @@ def last_valid(session: Session, phase: str) -> dict[tuple[int, str], Submission
 def promote(session: Session, challenge: Challenge) -> list[Submission]:
     """Enter every last valid feedback submission that beats its league's baseline into the final."""
     promoted = []
-    for (user_id, league), row in sorted(last_valid(session, "feedback").items()):
+    for (user_id, league), row in sorted(last_valid(session, challenge.having("feedback")[-1]).items()):
         user = session.get(User, user_id)
         assert user is not None
         names = [league, *(other.name for other in challenge.leagues if other.members and user.qualifies(other.name))]
@@ -187,7 +189,7 @@ def promote(session: Session, challenge: Challenge) -> list[Submission]:
             continue
         entry = Submission(
             user_id=user_id,
-            phase="final",
+            phase=challenge.final,
             league=league,
             name=row.name,
             sha256=row.sha256,
@@ -216,6 +218,7 @@ class Line:
     created: dt.datetime
     by_dataset: dict[str, float]
     fact_sheet: bool
+    learner: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -227,12 +230,14 @@ class Entries:
     before: dict[int, float | None]
 
 
-def entries_of(session: Session, phase: str) -> Entries:
+def entries_of(session: Session, challenge: Challenge, phase: str) -> Entries:
     """Read a phase's entries once, for as many leagues as are asked for."""
     last = last_valid(session, phase)
     teams = select(User).where(User.id.in_({user for user, _ in last})).options(selectinload(User.members))
     users = session.scalars(teams)
-    before = {row.id: row.score for row in last_valid(session, "feedback").values()} if phase == "final" else {}
+    before: dict[int, float | None] = {}
+    if phase == challenge.final:
+        before = {row.id: row.score for row in last_valid(session, challenge.having("feedback")[-1]).values()}
     return Entries(last, {user.id: user for user in users}, before)
 
 
@@ -241,7 +246,7 @@ def leaderboard(
 ) -> list[Line]:
     """Scored entries of a league, best first; the earlier submission wins a tie; conflicts are listed without rank."""
     spec = challenge.league(league)
-    found = found or entries_of(session, phase)
+    found = found or entries_of(session, challenge, phase)
     best: dict[int, Submission] = {}
     for (user_id, own_league), row in sorted(found.last.items(), key=lambda item: item[0]):
         if spec.members:
@@ -249,7 +254,7 @@ def leaderboard(
                 continue
         elif own_league != league:
             continue
-        if phase == "final":
+        if phase == challenge.final:
             origin = found.before.get(row.promoted_from or 0)
             if origin is None or origin <= spec.baseline:
                 continue
@@ -281,6 +286,7 @@ def leaderboard(
                 row.created,
                 _datasets(row),
                 all(user.fact_sheet.get(question) for question in challenge.fact_sheet),
+                (row.scores or {}).get("learner") or {},
             )
         )
     return lines

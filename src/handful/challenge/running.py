@@ -11,17 +11,18 @@ from typing import Any
 
 import polars as pl
 
-from handful.challenge import scores
+from handful._version import __version__
+from handful.challenge import results, scores
 from handful.challenge.archive import ArchiveLimits, root_of, unpack, weights_in
-from handful.challenge.evaluate import evaluate
+from handful.challenge.evaluate import run_submission
 from handful.challenge.failures import Failure, clean_text, tell
+from handful.challenge.learner import facts_of
 from handful.challenge.packages import hidden as packages_hidden
-from handful.challenge.plan import Result, RunPlan, TaskRow
+from handful.challenge.plan import Result, RunPlan
 from handful.challenge.sources import Data
-from handful.challenge.spec import PHASES
 from handful.challenge.walls import check_hidden
 from handful.errors import BadInput
-from handful.runs.store import RunFolder
+from handful.runs.store import digest, stack
 
 TAIL = 4000
 
@@ -37,6 +38,7 @@ class Outcome:
     log: str = ""
     told: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    learner: dict[str, Any] = field(default_factory=dict)
 
     @property
     def score(self) -> float | None:
@@ -66,6 +68,7 @@ def execute(
     workspace: Path,
     *,
     secret: bytes,
+    name: str = "",
     now: str | None = None,
     words: tuple[object, ...] = (),
     pretrained: bool = True,
@@ -78,19 +81,21 @@ def execute(
     """Run a submission (zip or folder) in ``phase`` with all its seeds; files of the result go into ``workspace``.
 
     ``now`` is the phase the challenge is in, which decides which data may be read. ``words`` make the tasks of one
-    submission differ from another's; leave them empty where all must get the same tasks.
+    submission differ from another's; leave them empty where all must get the same tasks. ``name`` is what the run's
+    folder calls the submission.
     """
-    challenge, spec = data.challenge, data.challenge.phases[phase]  # type: ignore[index]
+    challenge, spec = data.challenge, data.challenge.phase(phase)
     if not trust:
-        check_hidden([data.where(name) for name in PHASES[1:]] + [data.state])
-    outcome, repeats, started = Outcome(), [], time.monotonic()
+        check_hidden([data.where(each) for each in challenge.ranked] + [data.state])
+    outcome, started = Outcome(), time.monotonic()
+    frames: list[pl.DataFrame] = []
+    asked: list[str] = []
     times = challenge.limits.times(spec.hours)
     hidden = () if trust else packages_hidden(pretrained, packages)
     try:
         root = prepare(submission, workspace / "code", challenge.limits.upload_mb << 20, pretrained)
         for repeat in range(seeds or spec.seeds):
-            rows: list[TaskRow] = []
-            left = times.total
+            count, left = 0, times.total
             for stage in data.stages(phase, now or phase, seed=repeat):
                 plan = RunPlan(
                     tasks_per_dataset=tasks or spec.tasks_per_dataset,
@@ -102,14 +107,17 @@ def execute(
                     hidden=hidden,
                     words=(challenge.name, phase, *words, "seed", repeat, stage.name),
                 )
-                result = evaluate(root, stage.train, stage.source, plan, workspace, progress=progress)
+                result = run_submission(root, stage.train, stage.rules, plan, workspace, progress=progress)
                 left = max(1.0, left - result.seconds["total"])
                 _keep_log(outcome, result)
                 if result.failure is not None:
                     raise result.failure
-                rows += [replace(row, task=len(rows) + i) for i, row in enumerate(result.rows)]
-            repeats.append(rows)
-        outcome.frame = scores.frame_of(repeats)
+                assert result.frame is not None
+                frames.append(result.frame.with_columns(repeat=pl.lit(repeat, pl.Int64), task=pl.col("task") + count))
+                asked.append(result.tasks_id)
+                count += len(result.frame)
+        outcome.frame = stack(frames)
+        outcome.learner = facts_of(root)
     except Failure as failure:
         outcome.failure = failure
         outcome.told = tell(failure, spec.log, TAIL)
@@ -117,8 +125,11 @@ def execute(
         outcome.seconds = time.monotonic() - started
         shutil.rmtree(workspace / "saved", ignore_errors=True)
     if outcome.frame is not None:
+        identity = identify(data, phase, asked, name or submission.stem, outcome.learner)
         title = f"{challenge.title}: {phase} phase"
-        outcome.facts = scores.write(outcome.frame, workspace / "results", outcome.seconds, title)
+        outcome.facts = results.write(
+            outcome.frame, workspace / "results", outcome.seconds, title, identity=identity, learner=outcome.learner
+        )
         outcome.told = {"log": _log_by(spec.log, outcome.log)}
     return outcome
 
@@ -132,21 +143,19 @@ def _log_by(policy: str, log: str) -> str:
     return log if policy == "full" else clean_text(log)[-TAIL:] if policy == "tail" else ""
 
 
-def write_run(outcome: Outcome, data: Data, phase: str, name: str, folder: Path) -> None:
-    """The run as any other run of the library: run.json and tasks.parquet."""
-    if outcome.frame is None:
-        return
-    collection = data.collection(phase, phase)
-    identity = {
+def identify(data: Data, phase: str, asked: list[str], name: str, learner: dict[str, Any]) -> dict[str, Any]:
+    """What makes two challenge runs the same run; ``asked`` holds the ids of the tasks, in which the secret is hashed."""
+    collection, challenge = data.collection(phase, phase), data.challenge
+    return {
         "collection": collection.id,
         "part": collection.whole.id,
-        "rule": {"rule": "any-way", **data.challenge.tasks.model_dump(), "protocol": data.challenge.protocol.kind},
+        "rule": {"rule": challenge.tasks.rule, **challenge.tasks.options, "protocol": challenge.protocol.kind},
+        "tasks_id": digest(asked),
         "seed": "committed",
-        "tasks_id": f"{data.challenge.name}/{phase}",
-        "method": name,
         "metrics": ["accuracy"],
-        "challenge": data.challenge.name,
+        "method": name,
+        "options": {"net": learner.get("net", "")},
+        "challenge": challenge.name,
+        "phase": phase,
+        "version": __version__,
     }
-    store = RunFolder(folder, identity)
-    overhead = [each["load"] + each["end"] for each in outcome.task_seconds]
-    store.finish(outcome.frame, None, {"seconds": outcome.seconds, "load_and_end_seconds": overhead})

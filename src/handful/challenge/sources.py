@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from handful.challenge.evaluate import write_training
-from handful.challenge.plan import HiddenTask
-from handful.challenge.spec import PHASES, Challenge
+from handful.challenge.hidden import check_all, rules_of
+from handful.challenge.spec import Challenge
 from handful.data.collection import Collection, Part
 from handful.errors import BadInput, Infeasible
-from handful.tasks.anyway import AnyWay
+from handful.tasks.rule import Rule
 
 
 def open_data(where: Path, size: int, state: Path) -> Collection:
@@ -40,41 +41,27 @@ def open_data(where: Path, size: int, state: Path) -> Collection:
     return collection
 
 
-@dataclass(frozen=True)
-class CollectionSource:
-    """Hidden tasks from a part of a collection, by the library's any-way rule within one data set at a time."""
+def write_training(
+    datasets: Mapping[str, tuple[np.ndarray, np.ndarray]], folder: Path, valid: frozenset[str] = frozenset()
+) -> Path:
+    """Write training data (name -> uint8 images (n, h, w, c), labels from 0) where the sandbox can mount them.
 
-    part: Part
-    ways: tuple[int, int]
-    shots: tuple[int, int]
-    queries: int
-
-    @cached_property
-    def _rules(self) -> dict[str, AnyWay]:
-        of_class, names = self.part.datasets
-        rules = {}
-        for number, name in enumerate(names):
-            keep = of_class[self.part.classes] == number
-            rules[name] = AnyWay(self.part.where(keep, name), self.ways, self.shots, self.queries)
-        return rules
-
-    def check(self) -> None:
-        """Raise Infeasible, naming the data set, if its tasks cannot be drawn."""
-        for rule in self._rules.values():
-            rule.check()
-
-    def datasets(self) -> list[str]:
-        """Names of the data sets."""
-        return sorted(self._rules)
-
-    def draw(self, dataset: str, seed: int, i: int) -> HiddenTask:
-        """The i-th task of a data set, pixels read."""
-        rule = self._rules[dataset]
-        episode = rule.draw(seed, i)
-        read = rule.part.collection.read
-        ways, shots = episode.shape[0], episode.shots
-        support, query = read(episode.support), read(episode.query)
-        return HiddenTask(dataset, ways, shots, support, episode.support_labels, query, episode.query_labels)
+    Data sets named in ``valid`` are for validation only; without them a submission's config.json may hold some out.
+    """
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    entries = []
+    for i, (name, (images, labels)) in enumerate(sorted(datasets.items())):
+        np.save(partial / f"{i}-images.npy", np.ascontiguousarray(images, dtype=np.uint8), allow_pickle=False)
+        np.save(partial / f"{i}-labels.npy", np.asarray(labels, dtype=np.int64), allow_pickle=False)
+        entry = {"name": name, "images": f"{i}-images.npy", "labels": f"{i}-labels.npy", "valid": name in valid}
+        entries.append(entry)
+    (partial / "index.json").write_text(json.dumps({"datasets": entries}), encoding="utf-8")
+    for path in [partial, *partial.iterdir()]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    partial.rename(folder)
+    return folder
 
 
 @dataclass(frozen=True)
@@ -83,7 +70,7 @@ class MetaTraining:
 
     name: str
     train: Path
-    source: CollectionSource
+    rules: dict[str, Rule]
 
 
 def _as_sets(part: Part) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -131,23 +118,33 @@ class Data:
 
     def where(self, phase: str) -> Path:
         """The folder of a phase's data."""
-        return (self.root / self.challenge.phases[phase].data).resolve()  # type: ignore[index]
+        return (self.root / self.challenge.phase(phase).data).resolve()
 
     def collection(self, phase: str, now: str) -> Collection:
         """Open a phase's data, unless that phase has not begun."""
-        if PHASES.index(phase) > PHASES.index(now):
+        order = list(self.challenge.phases)
+        if order.index(phase) > order.index(now):
             raise BadInput(f"the {phase} data are not read in the {now} phase")
         return open_data(self.where(phase), self.challenge.image_size, self.state)
 
+    def rules(self, hidden: Part) -> dict[str, Rule]:
+        """The challenge's rule on each data set of a part, seen to be able to draw tasks that code can be asked."""
+        # Here, so that the service, which shows the public data, need not load torch.
+        from handful.challenge.learner import SubmittedCode
+        from handful.methods.contract import agree
+
+        rules = rules_of(hidden, self.challenge.tasks.rule, **self.challenge.tasks.options)
+        check_all(rules)
+        agree(SubmittedCode(), next(iter(rules.values())))
+        return rules
+
     def stages(self, phase: str, now: str, seed: int) -> list[MetaTraining]:
         """What a submission is trained and tested on in ``phase``."""
-        tasks, protocol = self.challenge.tasks, self.challenge.protocol
+        protocol = self.challenge.protocol
         hidden = self.collection(phase, now).whole
         if protocol.kind == "cross-domain":
-            train = self.collection("public", now).whole
-            source = CollectionSource(hidden, tasks.ways, tasks.shots, tasks.queries)
-            source.check()
-            return [MetaTraining("all", _training(train, self.state), source)]
+            train = self.collection(self.challenge.public, now).whole
+            return [MetaTraining("all", _training(train, self.state), self.rules(hidden))]
         stages = []
         of_class, names = hidden.datasets
         for number, name in enumerate(names):
@@ -156,8 +153,7 @@ class Data:
             parts = {key: one.where(mask, key) for key, mask in masks.items() if mask.any()}
             if "test" not in parts or "train" not in parts:
                 raise Infeasible(f"data set {name!r} has too few classes to be split for training and testing")
-            source = CollectionSource(parts["test"], tasks.ways, tasks.shots, tasks.queries)
-            source.check()
+            rules = self.rules(parts["test"])
             folder = _training(parts["train"], self.state, parts.get("valid"), f"dataset_{number + 1}")
-            stages.append(MetaTraining(name, folder, source))
+            stages.append(MetaTraining(name, folder, rules))
         return stages

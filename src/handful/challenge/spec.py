@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from handful import registry
 from handful.challenge.plan import Times
 from handful.challenge.sandbox import Limits
-from handful.errors import BadInput
+from handful.errors import BadInput, nearest
 from handful.files import parse_toml, read_text
+from handful.options import parameters
 
-PHASES = ("public", "feedback", "final")
+Role = Literal["public", "feedback", "final"]
+"""What a phase is for: training data for all; open for submissions; the last submissions once more, on new data."""
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 Range = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
 
@@ -23,36 +28,66 @@ class _Frozen(BaseModel):
 
 
 class TaskSpec(_Frozen):
-    """Any-way any-shot tasks; the defaults are Cross-Domain MetaDL's."""
+    """The rule that draws the tasks, and its options; the defaults are Cross-Domain MetaDL's any-way any-shot tasks."""
 
-    ways: Range = (2, 20)
-    shots: Range = (1, 20)
+    model_config = ConfigDict(extra="allow", frozen=True)
+    rule: str = "any-way"
+    ways: int | Range = (2, 20)
+    shots: int | Range = (1, 20)
     queries: int = Field(default=20, ge=1, le=100)
 
     @field_validator("ways", "shots")
     @classmethod
-    def _ordered(cls, value: tuple[int, int]) -> tuple[int, int]:
-        if value[0] > value[1]:
+    def _ordered(cls, value: int | tuple[int, int]) -> int | tuple[int, int]:
+        if not isinstance(value, int) and value[0] > value[1]:
             raise ValueError("the first number must not be larger than the second")
         return value
 
     @model_validator(mode="after")
     def _enough(self) -> TaskSpec:
-        if self.ways[0] < 2:
+        if (self.ways if isinstance(self.ways, int) else self.ways[0]) < 2:
             raise ValueError("ways must be at least 2")
+        if self.rule not in registry.table("rules"):
+            raise ValueError(f"there is no rule named {self.rule!r}; {nearest(self.rule, registry.table('rules'))}")
+        known = list(parameters(registry.get("rules", self.rule)))[1:]
+        if odd := [name for name in self.options if name not in known]:
+            raise ValueError(f"the rule {self.rule} has no option {odd[0]!r}; {nearest(odd[0], known)}")
         return self
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the rule is made with: all of any-way's own, of other rules what the file says."""
+        given = self.model_dump(exclude={"rule"})
+        return given if self.rule == "any-way" else {k: v for k, v in given.items() if k in self.model_fields_set}
 
 
 class PhaseSpec(_Frozen):
-    """One phase: its data, how much is asked, how long a run may take, how much is told."""
+    """One phase: what it is for, its data, how much is asked, how long a run may take, how much is told.
+
+    A phase whose name is that of a role has that role. ``begins`` and ``ends`` open and close it by themselves; without
+    them the organiser does. Times without a zone are UTC.
+    """
 
     data: str
+    role: Role
     tasks_per_dataset: int = Field(default=100, ge=1, le=100_000)
     hours: float = Field(default=5.0, gt=0)
     seeds: int = Field(default=1, ge=1, le=10)
     log: Literal["full", "tail", "code"] = "tail"
-    begins: str = ""
-    ends: str = ""
+    begins: dt.datetime | None = None
+    ends: dt.datetime | None = None
+
+    @field_validator("begins", "ends", mode="before")
+    @classmethod
+    def _no_date(cls, value: Any) -> Any:
+        return None if value == "" else value
+
+    @field_validator("begins", "ends")
+    @classmethod
+    def _utc(cls, value: dt.datetime | None) -> dt.datetime | None:
+        if value is None or value.tzinfo is None:
+            return value
+        return value.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 class LeagueSpec(_Frozen):
@@ -157,7 +192,7 @@ class Challenge(_Frozen):
     image_size: int = Field(default=128, ge=8, le=1024)
     tasks: TaskSpec = TaskSpec()
     protocol: Protocol = Protocol()
-    phases: dict[Literal["public", "feedback", "final"], PhaseSpec]
+    phases: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,19}$")], PhaseSpec]
     leagues: tuple[LeagueSpec, ...] = Field(default_factory=_leagues, min_length=1)
     quota: QuotaSpec = QuotaSpec()
     limits: LimitSpec = LimitSpec()
@@ -171,15 +206,32 @@ class Challenge(_Frozen):
     )
     scrutiny_days: int = Field(default=14, ge=0)
 
+    @field_validator("phases", mode="before")
+    @classmethod
+    def _roles(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        for name, phase in value.items():
+            if isinstance(phase, dict) and "role" not in phase and name not in get_args(Role):
+                raise ValueError(f"the phase {name} has no role; add role = {' or '.join(get_args(Role))}")
+        return {k: {"role": k, **v} if isinstance(v, dict) and k in get_args(Role) else v for k, v in value.items()}
+
     @field_validator("phases")
     @classmethod
     def _all_phases(cls, value: dict[str, PhaseSpec]) -> dict[str, PhaseSpec]:
-        missing = [phase for phase in PHASES if phase not in value]
-        if missing:
-            raise ValueError(f"the phase {missing[0]} is missing; add [phases.{missing[0]}]")
-        places = [value[phase].data for phase in PHASES]
+        roles = [phase.role for phase in value.values()]
+        for role in get_args(Role):
+            if role not in roles:
+                raise ValueError(f"the phase {role} is missing; add [phases.{role}]")
+        if sorted(roles, key=get_args(Role).index) != roles or roles.count("public") > 1 or roles.count("final") > 1:
+            raise ValueError("there is one public phase, then one or more for feedback, then one final phase")
+        places = [phase.data for phase in value.values()]
         if len(set(places)) < len(places):
             raise ValueError("two phases use the same data; each phase needs data of its own")
+        dates = [(name, at) for name, phase in value.items() for at in (phase.begins, phase.ends) if at is not None]
+        for (_, one), (name, two) in pairwise(dates):
+            if two < one:
+                raise ValueError(f"the dates of {name} are earlier than those before; put the phases in order")
         return value
 
     @field_validator("leagues")
@@ -189,6 +241,31 @@ class Challenge(_Frozen):
         if len(set(names)) < len(names):
             raise ValueError("two leagues have the same name")
         return value
+
+    def phase(self, name: str) -> PhaseSpec:
+        """One phase by name."""
+        if name not in self.phases:
+            raise BadInput(f"there is no phase {name!r}; known: {', '.join(self.phases)}")
+        return self.phases[name]
+
+    def having(self, *roles: Role) -> list[str]:
+        """Names of the phases that have one of these roles, in their order."""
+        return [name for name, phase in self.phases.items() if phase.role in roles]
+
+    @property
+    def public(self) -> str:
+        """The phase whose data everyone may train on."""
+        return self.having("public")[0]
+
+    @property
+    def final(self) -> str:
+        """The phase that decides."""
+        return self.having("final")[0]
+
+    @property
+    def ranked(self) -> list[str]:
+        """The phases that have leaderboards."""
+        return self.having("feedback", "final")
 
     def league(self, name: str) -> LeagueSpec:
         """One league by name."""
@@ -253,8 +330,6 @@ def _sentence(path: Path, text: str, error: ValidationError) -> str:
     line = line_of(text, where)
     key = ".".join(str(part) for part in where) or "the file"
     if first["type"] == "extra_forbidden":
-        from handful.errors import nearest
-
         return f"{path}, line {line}: {key} is not a setting; {nearest(str(where[-1]), _known(where[:-1]))}"
     problem = first["msg"].removeprefix("Value error, ")
     return f"{path}, line {line}: {key}: {problem[0].lower() + problem[1:]}"
@@ -278,7 +353,9 @@ image_size = 128
 ranking = "score"
 scrutiny_days = 14
 
+# Any rule of the library that shows labelled images (handful ls rules), with its options.
 [tasks]
+rule = "any-way"
 ways = [2, 20]
 shots = [1, 20]
 queries = 20
@@ -288,8 +365,10 @@ queries = 20
 # within-domain: split the classes of each data set into train, valid and test.
 kind = "cross-domain"
 
-# A folder (or packed collection) of data sets in Meta-Album's layout for each phase.
-# The final data are not read before the final phase has begun.
+# A folder (or packed collection) of data sets in Meta-Album's layout for each phase, in their order. A phase has a role:
+# public (data to train on), feedback (open for submissions; there may be several, each with a name of its own and
+# role = "feedback"), final. The final data are not read before the final phase has begun.
+# begins = 2026-03-01T12:00:00Z and ends = ... open and close a phase by themselves; without them the organiser does.
 [phases.public]
 data = "data/public"
 log = "full"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from handful.challenge import scores
-from handful.challenge.results import difficulty_figure
-from handful.data.store import write_atomically
 from handful.errors import BadInput
+from handful.files import write_atomically
 from handful.frames import write_frame
+from handful.metrics.difficulty import difficulty
 
 if TYPE_CHECKING:
     from handful.challenge.rules import Line
@@ -50,7 +50,16 @@ def difficulties(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         {name: each.value for name, each in scores.by(frames[entry], "dataset").items()}
         for entry in (order[0], order[-1])
     )
-    return scores.difficulty(worst, best)
+    return difficulty(worst, best)
+
+
+def difficulty_figure(table: pl.DataFrame) -> str:
+    """Bars that add up to one: the worst entry, what separates it from the best, and what the best one lacks."""
+    from handful.audits.drawing import stacked
+
+    parts = {"worst": "worst entry", "modelling": "modelling difficulty", "intrinsic": "intrinsic difficulty"}
+    rows = {str(row["dataset"]): [float(row[part]) for part in parts] for row in table.to_dicts()}
+    return stacked(rows, list(parts.values()), "% of the way from guessing to perfect")
 
 
 def write_tables(frames: Mapping[str, pl.DataFrame], folder: Path) -> list[Path]:

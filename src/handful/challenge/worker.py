@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from handful.challenge import litter, queue, scores
+from handful.challenge import litter, queue, results, scores
 from handful.challenge.db import Database, Phase
 from handful.challenge.queue import Lease
 from handful.challenge.running import Outcome, execute
@@ -58,13 +58,15 @@ class Worker:
 
     def _execute(self, lease: Lease, secret: bytes, place: Path, progress: Callable[[int, int], None]) -> Outcome:
         league = self.challenge.league(lease.league)
-        words: tuple[object, ...] = (lease.submission,) if lease.phase == "feedback" else ()
+        own = self.challenge.phase(lease.phase).role == "feedback"
+        words: tuple[object, ...] = (lease.submission,) if own else ()
         return execute(
             self.data,
             lease.phase,
             self.state / "submissions" / lease.archive,
             place,
             secret=secret,
+            name=f"submission-{lease.submission}",
             now=lease.phase,
             words=words,
             pretrained=league.pretrained,
@@ -178,7 +180,8 @@ class Worker:
             return
         os.replace(place / "results", place / "named")
         title = f"{self.challenge.title}: {lease.phase} phase"
-        scores.write(scores.numbered(outcome.frame), place / "results", outcome.seconds, title)
+        numbered = scores.numbered(outcome.frame)
+        results.write(numbered, place / "results", outcome.seconds, title, learner=outcome.learner)
         os.replace(place / "named", place / "results" / "named")
 
     def _secret(self, phase: str) -> bytes:

@@ -129,12 +129,25 @@ def _root(
         print(ctx.get_help())
 
 
-class Stopped(HandfulError):
-    """Ctrl-C: an error of our own, because typer would turn KeyboardInterrupt into a silent exit."""
+class Stopped(BaseException):
+    """Ctrl-C: of our own, because typer would turn KeyboardInterrupt into a silent exit; no Exception, because what goes on
+    after a failed part (an audit after one diagnosis) must not go on after this."""
 
 
 def _stop(*_: object) -> None:
-    raise Stopped("stopped by the keyboard; what was finished is kept, the same command goes on from there")
+    raise Stopped
+
+
+# Verbs that go on where they were stopped, and the option without which they keep nothing.
+RESUMES = {"train": "--out", "eval": "--out", "run": "--out", "data": "get"}
+
+
+def _kept(words: list[str]) -> str:
+    """What a stopped command leaves behind."""
+    option = RESUMES.get(words[0] if words else "")
+    if option and any(w.partition("=")[0] == option for w in words):
+        return "what was finished is kept, and the same command goes on from there"
+    return "it did not finish; start the same command again"
 
 
 class _Notes:
@@ -164,6 +177,8 @@ def main(arguments: list[str] | None = None) -> None:
         with warnings.catch_warnings():
             warnings.showwarning = _Notes(warnings.showwarning)
             app(args=arguments, standalone_mode=True)
+    except Stopped:
+        _end(f"stopped by the keyboard; {_kept(sys.argv[1:] if arguments is None else arguments)}")
     except HandfulError as error:
         _end(str(error))
     except BrokenPipeError:

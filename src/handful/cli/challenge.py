@@ -29,7 +29,7 @@ def new(
     import re
     from importlib import resources
 
-    from handful.challenge.spec import PHASES, TEMPLATE
+    from handful.challenge.spec import TEMPLATE, read
     from handful.files import write_atomically
 
     path = folder / "challenge.toml"
@@ -38,9 +38,9 @@ def new(
     name = re.sub(r"[^a-z0-9-]+", "-", folder.resolve().name.lower()).strip("-")[:40] or "challenge"
     folder.mkdir(parents=True, exist_ok=True)
     text = TEMPLATE.format(name=name, title=title.replace("\\", "").replace('"', "'"))
-    for phase in PHASES:
-        (folder / "data" / phase).mkdir(parents=True, exist_ok=True)
     write_atomically(path, lambda t: t.write_text(text, encoding="utf-8"))
+    for phase in read(path).phases.values():
+        (folder / phase.data).mkdir(parents=True, exist_ok=True)
     sample = (resources.files("handful") / "challenge/starting_kit/model.py").read_text(encoding="utf-8")
     (folder / "sample").mkdir(exist_ok=True)
     write_atomically(folder / "sample/model.py", lambda t: t.write_text(sample, encoding="utf-8"))
@@ -65,14 +65,14 @@ def validate(
 
     challenge, root = opened(folder)
     data = Data(challenge, root, state or root / "state")
-    check_hidden([data.where("feedback"), data.where("final")])
+    check_hidden([data.where(phase) for phase in challenge.ranked])
     facts: dict[str, Any] = {"challenge": challenge.name, "phases": {}}
-    for phase in ("public", "feedback", "final"):
-        if phase == "final" and not final:
+    for phase in challenge.phases:
+        if phase == challenge.final and not final:
             facts["phases"][phase] = "not read before the final phase (--final reads it)"
             continue
         stages = data.stages(phase, phase, seed=0)
-        sets = sorted({name for stage in stages for name in stage.source.datasets()})
+        sets = sorted({name for stage in stages for name in stage.rules})
         facts["phases"][phase] = {"datasets": sets, "id": data.collection(phase, phase).id}
     facts["containment"] = missing_reason() or "ready"
     if json:
@@ -87,12 +87,14 @@ def validate(
 def run(
     folder: Folder,
     submission: Annotated[Path, typer.Argument(help="Submission: a folder with model.py, or a zip.")],
-    phase: Annotated[str, typer.Option("--phase", help="public, feedback or final.")] = "feedback",
+    phase: Annotated[str, typer.Option("--phase", help="Phase by name (the first that takes submissions).")] = "",
     league: Annotated[str | None, typer.Option("--league", help="League whose rules apply.")] = None,
-    tasks: Annotated[int | None, typer.Option("--tasks", "--n", help="Tasks a data set.")] = None,
+    tasks: Annotated[int | None, typer.Option("--tasks", "--n", help="Tasks per data set.")] = None,
     seeds: Annotated[int | None, typer.Option("--seeds", help="Seeds; the worst counts.")] = None,
     secret: Annotated[str | None, typer.Option("--secret", help="Secret in hex, to repeat a run.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for scores and the results page.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the run, its scores and the results page.")
+    ] = None,
     state: State = None,
     trust: Trust = False,
     json: Json = False,
@@ -105,13 +107,12 @@ def run(
     import tempfile
 
     from handful.challenge.failures import clean_text
-    from handful.challenge.running import execute, write_run
+    from handful.challenge.running import execute
     from handful.challenge.sources import Data
-    from handful.challenge.spec import PHASES
 
     challenge, root = opened(folder)
-    if phase not in PHASES:
-        raise BadInput(f"there is no phase {phase!r}; use public, feedback or final")
+    phase = phase or challenge.ranked[0]
+    challenge.phase(phase)
     if not submission.exists():
         raise BadInput(f"{submission} is not there; give a folder with model.py or a zip")
     if out is not None and out.exists():
@@ -122,10 +123,6 @@ def run(
         raise BadInput("--secret takes hexadecimal digits, as an earlier run printed them") from error
     data = Data(challenge, root, state or root / "state")
     chosen = challenge.league(league) if league else None
-
-    def progress(done: int, total: int) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{done}/{total} tasks", end="", file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory(prefix="handful-run-") as place:
         workspace = Path(place)
@@ -140,10 +137,7 @@ def run(
             trust=trust,
             tasks=tasks,
             seeds=seeds,
-            progress=progress,
         )
-        if sys.stderr.isatty():
-            print(file=sys.stderr)
         if outcome.failure is not None:
             failure = outcome.failure
             emit({"failure": outcome.told, "secret": key.hex()}) if json else print(
@@ -153,14 +147,14 @@ def run(
             raise typer.Exit(1)
         if out is not None:
             shutil.copytree(workspace / "results", out)
-            write_run(outcome, data, phase, submission.stem, out / "run")
     if json:
         emit({**outcome.facts, "secret": key.hex()})
         return
     from handful.metrics.base import SHOWN
 
     low, high = outcome.facts["interval"]
-    print(f"score {outcome.score:.4f}  ({SHOWN} {low:.4f} to {high:.4f}, over tasks; {outcome.seconds:.0f} s)")
+    spread = "one task, no interval" if low is None else f"{SHOWN} {low:.4f} to {high:.4f}, over tasks"
+    print(f"score {outcome.score:.4f}  ({spread}; {outcome.seconds:.0f} s)")
     for name, each in outcome.facts["by_dataset"].items():
         print(f"  {name:<24} {each['value']:.4f}")
     print(f"secret {key.hex()}")

@@ -163,7 +163,7 @@ def _answer(answer: Any, url: str) -> dict[str, Any]:
 def export(
     folder: Folder,
     league: Annotated[str | None, typer.Option("--league")] = None,
-    phase: Annotated[str, typer.Option("--phase")] = "feedback",
+    phase: Annotated[str, typer.Option("--phase", help="Phase by name (the first that takes submissions).")] = "",
     tables: Annotated[
         Path | None, typer.Option("--tables", help="Also write tables and the difficulty figure here.")
     ] = None,
@@ -183,6 +183,8 @@ def export(
     data.create()
     chosen = league or challenge.leagues[0].name
     with data.reading() as session:
+        phase = phase or challenge.ranked[0]
+        challenge.phase(phase)
         lines = leaderboard(session, challenge, phase, chosen)
     print(export_csv(lines), end="")
     if tables is not None:

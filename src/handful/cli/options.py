@@ -238,12 +238,20 @@ def wrap(name: str, part: Any, options: dict[str, Any]) -> Any:
     import dataclasses
 
     from handful import registry
+    from handful.options import unfolded
 
     known = {f.name for f in dataclasses.fields(registry.get("rules", name))}
-    if "of" in known and "of" not in options:
+    if "of" in known:
+        # of=any-way and of.ways=2-4 may stand beside each other.
+        options = unfolded({"of.rule" if k == "of" and isinstance(v, str) else k: v for k, v in options.items()})
+        own = dict(options.get("of", {}))
         inner = {k: options.pop(k) for k in ("ways", "shots", "queries") if k in options}
-        ranged = any(isinstance(v, tuple) for v in inner.values())
-        options["of"] = {"rule": "any-way" if ranged else "n-way", **inner}
+        ranged = any(isinstance(v, tuple) or "-" in str(v) for v in {**inner, **own}.values() if v != own.get("rule"))
+        inside = own.setdefault("rule", "any-way" if ranged else "n-way")
+        has = {f.name for f in dataclasses.fields(registry.get("rules", inside))}
+        # A default of the command line goes only to a rule that has such an option; what the user asks for always does.
+        inner = {k: v for k, v in inner.items() if k in has or _asked(k)}
+        options["of"] = {**inner, **own}
     return registry.make("rules", name, options, part)
 
 

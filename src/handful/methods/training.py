@@ -19,6 +19,7 @@ from handful.errors import BadInput
 from handful.files import parse_json, write_atomically
 from handful.frames import write_frame
 from handful.methods import distributed, tracking
+from handful.methods.answering import answers
 from handful.methods.augment import augment
 from handful.methods.batch import PADDING, pad
 from handful.methods.schedule import Schedule
@@ -224,13 +225,7 @@ def validate(learner: Any, valid: Rule, schedule: Schedule) -> float:
     if own is not None:
         return float(own(learner, valid, schedule))
     seed = random.subseed(schedule.seed, "valid")
-    hits = []
-    for start in range(0, schedule.validate_tasks, 64):
-        for episode in valid.draw_block(seed, start, min(start + 64, schedule.validate_tasks)):
-            task = valid.read(episode)
-            scores = learner.fit(task.support).predict(task.query)
-            hits.append(float((scores.argmax(1) == task.labels).mean()))
-    return float(np.mean(hits))
+    return float(np.mean([a.accuracy for a in answers(learner, valid, schedule.validate_tasks, seed)]))
 
 
 class _Progress:

@@ -6,12 +6,14 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 from html import escape
-from importlib import resources
 from pathlib import Path
 
 import polars as pl
 
 from handful.files import write_atomically
+
+CSS = Path(__file__).with_name("page.css")
+"""The one style sheet of all pages."""
 
 
 @dataclass
@@ -86,7 +88,7 @@ class Section:
 
 def page(title: str, lead: str, sections: list[Section], foot: str = "", links: dict[str, str] | None = None) -> str:
     """One HTML text with everything inside; ``links`` are other pages (words to address) beside those to the sections."""
-    css = (resources.files("handful") / "report" / "page.css").read_text(encoding="utf-8")
+    css = CSS.read_text(encoding="utf-8")
     anchors = unique([s.anchor for s in sections])
     places = "".join(
         f'<a class="out" href="{escape(where, quote=True)}">{escape(words)}</a>'

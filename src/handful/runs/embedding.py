@@ -57,7 +57,7 @@ def needed_rows(job: ScoringJob, todo: list[int]) -> np.ndarray:
     """The images that some chunks' tasks name, in order; memory is bounded by the index, however many tasks there are."""
     needed = np.zeros(len(job.rule.part.collection), dtype=bool)
     for chunk in todo:
-        for episode in job.episodes(chunk)[1]:
+        for episode in job.episodes(chunk):
             needed[episode.support] = True
             needed[episode.query] = True
     return np.flatnonzero(needed)

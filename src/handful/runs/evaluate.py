@@ -16,7 +16,7 @@ from handful import registry
 from handful._version import __version__
 from handful.clock import measuring
 from handful.errors import BadInput
-from handful.methods.embedded import EmbeddedLearner
+from handful.methods.answering import CHUNK
 from handful.nets.compute import Compute
 from handful.progress import bar
 from handful.runs.embedding import embed_needed
@@ -24,18 +24,13 @@ from handful.runs.engine import Engine, make_engine
 from handful.runs.learners import Asked, Spec, answering
 from handful.runs.run import Run
 from handful.runs.scoring import (
-    CHUNK,
     ScoringJob,
-    embedded_scores,
     explode_answers,
     has_contexts,
-    one_by_one,
     peak_memory_mb,
     score_chunk,
 )
 from handful.runs.store import RunFolder, digest, stack
-
-__all__ = ["ScoringJob", "embed_needed", "embedded_scores", "evaluate", "one_by_one"]
 
 
 def evaluate(
@@ -118,7 +113,7 @@ def work(job: ScoringJob, folder: RunFolder | None, where: Engine, cache: bool) 
         learner.compute.here(),
         tempfile.TemporaryDirectory(prefix="handful-") as scratch,
     ):
-        if isinstance(learner, EmbeddedLearner):
+        if learner.embeds:
             job.features = embed_needed(job, todo, where, Path(scratch), cache)
         with bar(f"evaluating {learner.method.name}", total, total - len(todo) * CHUNK) as advance:
             for scored in where.map(score_chunk, job, todo):

@@ -13,15 +13,14 @@ import torch
 
 from handful import registry
 from handful.clock import measuring, timed
-from handful.errors import BadInput
+from handful.methods.answering import CHUNK, Answered, Scores, Together, answers
 from handful.methods.batch import pad
 from handful.methods.contract import Learner
 from handful.methods.embedded import EmbeddedLearner
 from handful.metrics import Metric
 from handful.nets.features import release
 from handful.runs.embedding import EmbeddedRows
-from handful.runs.store import CHUNK
-from handful.tasks.episode import Episode, Query
+from handful.tasks.episode import Episode
 from handful.tasks.rule import Rule
 
 
@@ -49,10 +48,19 @@ class ScoringJob:
     def per_repeat(self) -> int:
         return -(-self.n // CHUNK)
 
-    def episodes(self, chunk: int) -> tuple[int, list[Episode]]:
-        repeat, start = chunk // self.per_repeat, chunk % self.per_repeat * CHUNK
+    def place(self, chunk: int) -> tuple[int, int]:
+        """The repeat and the first task of a chunk."""
+        return chunk // self.per_repeat, chunk % self.per_repeat * CHUNK
+
+    def episodes(self, chunk: int) -> list[Episode]:
+        repeat, start = self.place(chunk)
         with timed("draw"):
-            return repeat, self.rule.draw_block(self.seeds[repeat], start, min(start + CHUNK, self.n))
+            return self.rule.draw_block(self.seeds[repeat], start, min(start + CHUNK, self.n))
+
+    @property
+    def together(self) -> Together | None:
+        """How a chunk is answered at once, where the learner is a head over features that are embedded already."""
+        return (lambda episodes: embedded_scores(self, episodes)) if self.learner.embeds else None
 
 
 @dataclass(frozen=True)
@@ -78,23 +86,20 @@ def peak_memory_mb() -> float:
 def score_chunk(job: ScoringJob, chunk: int) -> Scored:
     """Rows of one chunk of tasks."""
     with measuring() as clock, job.learner.compute.here():
-        repeat, episodes = job.episodes(chunk)
-        if isinstance(job.learner, EmbeddedLearner):
-            answers = embedded_scores(job, episodes)
-        else:
-            answers = [one_by_one(job, episode) for episode in episodes]
+        repeat, start = job.place(chunk)
+        stop, seed = min(start + CHUNK, job.n), job.seeds[repeat]
+        found = list(answers(job.learner, job.rule, stop, seed, start=start, together=job.together))
+        if job.together is None:
             release(job.rule.part.collection.array)
         with timed("score"):
-            frame = rows_of(job, repeat, episodes, answers)
+            frame = rows_of(job, repeat, found)
     return Scored(chunk, frame, dict(clock.seconds), peak_memory_mb())
 
 
-def rows_of(
-    job: ScoringJob, repeat: int, episodes: list[Episode], answers: list[tuple[np.ndarray, np.ndarray | None]]
-) -> pl.DataFrame:
+def rows_of(job: ScoringJob, repeat: int, found: list[Answered]) -> pl.DataFrame:
     metrics: list[Metric] = [registry.make("metrics", name) for name in job.metrics]
     rows = []
-    for episode, (scores, support_scores) in zip(episodes, answers, strict=True):
+    for episode, scores, support_scores in found:
         if "contexts" in job.metrics:
             episode = with_contexts(job.rule, episode)
         row: dict[str, Any] = {"repeat": repeat, "task": episode.number, **describe(episode)}
@@ -121,12 +126,12 @@ def with_contexts(rule: Rule, episode: Episode) -> Episode:
     return dataclasses.replace(episode, side={**episode.side, "query_contexts": contexts})
 
 
-def embedded_scores(job: ScoringJob, episodes: list[Episode]) -> list[tuple[np.ndarray, np.ndarray | None]]:
+def embedded_scores(job: ScoringJob, episodes: list[Episode]) -> list[Scores]:
     """Scores of a chunk as one padded tensor expression (or a few, if the method's head is large)."""
     learner: EmbeddedLearner = job.learner  # type: ignore[assignment]
     assert job.features is not None
     device = learner.compute.device
-    out: list[tuple[np.ndarray, np.ndarray | None]] = []
+    out: list[Scores] = []
     step = learner.method.together
     for start in range(0, len(episodes), step):
         some = episodes[start : start + step]
@@ -152,28 +157,6 @@ def embedded_scores(job: ScoringJob, episodes: list[Episode]) -> list[tuple[np.n
             own = None if s is None else s[i, : len(e.support), : e.n_classes]
             out.append((q[i, : len(e.query), : e.n_classes], own))
     return out
-
-
-def one_by_one(job: ScoringJob, episode: Episode) -> tuple[np.ndarray, np.ndarray | None]:
-    """Any learner of the contract, one task at a time."""
-    with timed("read"):
-        support = job.rule.support(episode)
-        query = Query(job.rule.part.collection.read(episode.query))
-    with timed("fit"):
-        predictor = job.learner.fit(support)
-    with timed("predict"):
-        scores = np.asarray(predictor.predict(query), dtype=np.float32)
-    if scores.shape != (len(episode.query), episode.n_classes):
-        raise BadInput(
-            f"{job.learner.method.name} answered with shape {scores.shape} to {len(episode.query)} queries over "
-            f"{episode.n_classes} classes; predict must give (n_query, n_classes)"
-        )
-    if np.isnan(scores).any():
-        raise BadInput(f"{job.learner.method.name} answered NaN in task {episode.number}; check its training")
-    if "labels" in episode.shows or "images" not in episode.shows:
-        return scores, None
-    with timed("predict"):
-        return scores, predictor.support_scores()
 
 
 def describe(episode: Episode) -> dict[str, Any]:

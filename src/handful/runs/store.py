@@ -13,10 +13,9 @@ import polars as pl
 from handful.errors import BadInput
 from handful.files import WRONG, read_json, write_atomically
 from handful.frames import read_frame, write_frame
+from handful.methods.answering import CHUNK
 
 COUNTS = ("repeat", "task")
-CHUNK = 64
-"""Tasks that are scored together: the unit of work, resuming and sharding."""
 _IDENTITY = {"collection": str, "part": str, "method": str, "tasks_id": str, "rule": dict, "metrics": list}
 
 

@@ -160,7 +160,7 @@ def test_domains_are_data_sets_or_contexts_and_one_is_too_few():
     with pytest.raises(BadInput, match="no column"):
         TPNLFT(domain="nothing").meta_fit(TRAIN)
     with pytest.raises(BadInput, match="at least two training domains"):
-        TPNLFT().meta_fit(dataclasses.replace(TRAIN, shots=500))
+        TPNLFT().meta_fit(dataclasses.replace(TRAIN, ways=TRAIN.part.n_classes, shots=15))
 
 
 def test_relevance_for_tpn_is_the_first_order_share_of_the_log_odds():

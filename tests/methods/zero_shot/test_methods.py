@@ -32,6 +32,7 @@ from handful.methods.zero_shot.trivial import Trivial
 from handful.metrics.base import Estimate
 from handful.metrics.structure import structural_ratio, trivial_mapping
 from handful.runs.evaluate import evaluate
+from handful.tasks.nway import NWay
 from handful.tasks.zero_shot import GeneralisedZeroShot, ZeroShot
 from learning import decide, over_images
 from made.graphs import random_dag
@@ -381,6 +382,8 @@ def test_wrong_input_is_named_and_refused() -> None:
     with pytest.raises(Mismatch, match="trivial needs the classes' hierarchy"):
         Trivial().meta_fit(ZeroShot(collection.train, flat))
     with pytest.raises(Mismatch, match="give meta_fit a zero-shot rule"):
+        ESZSL().meta_fit(NWay(collection.train, 2, 1, 1))
+    with pytest.raises(Mismatch, match="give meta_fit a rule"):
         ESZSL().meta_fit(None)
     few = Semantics.of(semantics.descriptions.names[:5], semantics.descriptions.matrix[:5])
     with pytest.raises(BadInput, match="no description of"):

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from handful.methods.answering import answers
 from handful.methods.contract import Learner
 from handful.metrics.zero_shot import hits_at
-from handful.tasks.episode import Query
 from handful.tasks.zero_shot import ZeroShot
 
-BLOCK = 64
 OUT = -1
 
 
@@ -77,23 +76,21 @@ def ask(learner: Learner, rule: ZeroShot, views: Mapping[str, NDArray[np.int64]]
     image, truth, seen, top5 = [], [], [], []
     guess: dict[str, list[NDArray]] = {name: [] for name in wanted}
     hit: dict[str, list[NDArray]] = {name: [] for name in wanted}
-    for start in range(0, rule.size, BLOCK):
-        for episode in rule.draw_block(0, start, min(start + BLOCK, rule.size)):
-            scores = learner.fit(rule.support(episode)).predict(Query(rule.part.collection.read(episode.query)))
-            own, n = int(episode.query_labels[0]), len(episode.query)
-            image.append(episode.query)
-            truth.append(episode.query_labels)
-            seen.append(np.full(n, bool(episode.side["seen"])))
-            top5.append(hits_at(scores, episode.query_labels, 5))
-            for name, view in wanted.items():
-                if view[own] < 0:
-                    guess[name].append(np.full(n, OUT))
-                    hit[name].append(np.zeros(n))
-                    continue
-                among = columns[(name, int(view[own]))]
-                some = scores[:, among]
-                guess[name].append(among[some.argmax(axis=1)])
-                hit[name].append(hits_at(some, np.full(n, np.searchsorted(among, own)), 1))
+    for episode, scores, _ in answers(learner, rule, rule.size, 0):
+        own, n = int(episode.query_labels[0]), len(episode.query)
+        image.append(episode.query)
+        truth.append(episode.query_labels)
+        seen.append(np.full(n, bool(episode.side["seen"])))
+        top5.append(hits_at(scores, episode.query_labels, 5))
+        for name, view in wanted.items():
+            if view[own] < 0:
+                guess[name].append(np.full(n, OUT))
+                hit[name].append(np.zeros(n))
+                continue
+            among = columns[(name, int(view[own]))]
+            some = scores[:, among]
+            guess[name].append(among[some.argmax(axis=1)])
+            hit[name].append(hits_at(some, np.full(n, np.searchsorted(among, own)), 1))
     return ClassAnswers(
         candidates,
         np.concatenate(image),

@@ -128,7 +128,7 @@ def change(site: Site, who: Visit, user: User, form: dict[str, str]) -> None:
             leagues = [each.name for each in challenge.leagues if each.members and form.get(f"member-{i}-{each.name}")]
             members.append((name, leagues))
     answers = {q: clean_name(form.get(f"fact-{i}", ""), 2000) for i, q in enumerate(challenge.fact_sheet)}
-    if rules.frozen(who.session):
+    if rules.frozen(who.session, challenge):
         given = {q: text for q, text in user.fact_sheet.items() if text}
         same = pseudonym == user.pseudonym and members == [(each.name, each.leagues) for each in user.members]
         if not same or any(answers.get(q, "") != text for q, text in given.items()):

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse, PlainTextResponse, Response
+from fastapi.responses import PlainTextResponse, Response
 
 from handful.challenge import rules
-from handful.challenge.spec import PHASES
+from handful.challenge.spec import Challenge
 from handful.challenge.tables import export_csv
 from handful.challenge.web.refused import Refused
 from handful.challenge.web.site import PAGES, Site
+from handful.report import page
 
 
 def public(site: Site) -> APIRouter:
     """Home, data and leaderboards."""
     routes = APIRouter()
     challenge = site.challenge
+    # The library's own style sheet, and after it what only forms and tabs need.
+    sheet = "\n".join(path.read_text(encoding="utf-8") for path in (page.CSS, PAGES / "style.css"))
 
     @routes.get("/style.css")
     def style() -> Response:
-        return FileResponse(PAGES / "style.css", media_type="text/css", headers={"Cache-Control": "max-age=3600"})
+        return Response(sheet, media_type="text/css", headers={"Cache-Control": "max-age=3600"})
 
     @routes.get("/")
     def home(request: Request) -> Response:
         with site.visit(request) as who:
             phase = site.shown(who)
-            found = rules.entries_of(who.session, phase)
+            found = rules.entries_of(who.session, challenge, phase)
             boards = {
                 league.name: rules.leaderboard(who.session, challenge, phase, league.name, found)[:3]
                 for league in challenge.leagues
             }
-            seeds = rules.revealed(who.session)
-            return site.show("home.html", request, who, boards=boards, seeds=seeds, phases=PHASES)
+            seeds = rules.revealed(who.session, challenge)
+            return site.show("home.html", request, who, boards=boards, seeds=seeds)
 
     @routes.get("/data")
     def data_page(request: Request) -> Response:
@@ -48,8 +51,7 @@ def public(site: Site) -> APIRouter:
         chosen = challenge.league(league or challenge.leagues[0].name)
         with site.visit(request) as who:
             asked = phase or site.shown(who)
-            if asked not in ("feedback", "final"):
-                raise Refused(404, "There is a leaderboard for the feedback and for the final phase.")
+            check_ranked(challenge, asked)
             lines = rules.leaderboard(who.session, challenge, asked, chosen.name)
             final, figure = rules.results_are_final(who.session, challenge), board_figure(lines)
             return site.show(
@@ -58,11 +60,16 @@ def public(site: Site) -> APIRouter:
 
     @routes.get("/leaderboard.csv")
     def board_csv(request: Request, league: str, phase: str) -> Response:
-        if phase not in ("feedback", "final"):
-            raise Refused(404, "There is a leaderboard for the feedback and for the final phase.")
+        check_ranked(challenge, phase)
         with site.visit(request) as who:
             lines = rules.leaderboard(who.session, challenge, phase, league)
             text = export_csv(lines, named=rules.ended(who.session))
         return PlainTextResponse(text, media_type="text/csv")
 
     return routes
+
+
+def check_ranked(challenge: Challenge, phase: str) -> None:
+    """Refuse a phase that has no leaderboard."""
+    if phase not in challenge.ranked:
+        raise Refused(404, f"There is a leaderboard for each of these phases: {', '.join(challenge.ranked)}.")

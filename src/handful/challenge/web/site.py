@@ -21,6 +21,7 @@ from handful.challenge.db import Database, Login, Submission, User
 from handful.challenge.spec import Challenge
 from handful.challenge.web.crowd import Crowd, Seats
 from handful.challenge.web.refused import Refused
+from handful.metrics.base import SHOWN
 
 PAGES = Path(__file__).parents[1] / "pages"
 COOKIE, GUEST = "handful_session", "handful_guest"
@@ -73,6 +74,10 @@ class Site:
         self.crowd, self.seats = Crowd(), Seats()
         self.pages = Environment(loader=FileSystemLoader(PAGES), autoescape=select_autoescape(default=True))
         self.pages.filters["score"] = lambda value: "" if value is None else f"{value:.3f}"
+        self.pages.filters["range"] = lambda value: (
+            " to ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+        )
+        self.pages.globals["level"] = SHOWN
         self.pages.filters["time"] = lambda value: "" if value is None else value.strftime("%Y-%m-%d %H:%M")
 
     @contextmanager
@@ -122,7 +127,13 @@ class Site:
         """A page with what all pages have, and the guest's cookie that its forms are checked against."""
         guest = who.guest or secrets.token_urlsafe(24)
         phase = rules.current(who.session)
-        common = {"challenge": self.challenge, "user": who.user, "phase": phase, "path": request.url.path}
+        common: dict[str, Any] = {
+            "challenge": self.challenge,
+            "user": who.user,
+            "phase": phase,
+            "path": request.url.path,
+        }
+        common |= {"role": self.challenge.phase(phase).role, "over": rules.ended(who.session)}
         common["csrf"] = who.login.csrf if who.login is not None else guest
         response = HTMLResponse(self.pages.get_template(name).render(**common, **values), status, headers)
         if not who.guest:
@@ -132,7 +143,7 @@ class Site:
     def shown(self, who: Visit) -> str:
         """The phase whose leaderboard and quota are shown."""
         phase = rules.current(who.session)
-        return "feedback" if phase == "public" else phase
+        return phase if phase in self.challenge.ranked else self.challenge.ranked[0]
 
     def own(self, who: Visit, number: int) -> Submission:
         """A submission of the one who asks (organisers see all), or a refusal."""

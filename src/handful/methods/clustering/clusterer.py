@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from handful.errors import Mismatch
+from handful.methods.answering import answers
 from handful.methods.batch import Batch
 from handful.methods.clustering.sinkhorn_kmeans import squared_distances
 from handful.methods.contract import Method
@@ -69,17 +70,13 @@ class Clusterer(Embedded):
         """Accuracy on validation tasks; the unsupervised accuracy where their labels are hidden."""
         seed = random.subseed(schedule.seed, "valid")
         scores = []
-        for episode in valid.draw_block(seed, 0, schedule.validate_tasks):
-            task = valid.read(episode)
-            predictor = learner.fit(task.support)
-            answer = predictor.predict(task.query).argmax(1)
-            if "labels" in episode.shows:
-                scores.append(float((answer == task.labels).mean()))
+        for found in answers(learner, valid, schedule.validate_tasks, seed):
+            e, answer = found.episode, found.scores.argmax(1)
+            if found.support is None:
+                scores.append(found.accuracy)
                 continue
-            support = predictor.support_scores().argmax(1)
-            scores.append(
-                unsupervised_accuracy(episode.support_labels, support, task.labels, answer, episode.n_classes)
-            )
+            support = found.support.argmax(1)
+            scores.append(unsupervised_accuracy(e.support_labels, support, e.query_labels, answer, e.n_classes))
         return float(np.mean(scores))
 
 

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from handful.errors import Mismatch
+from handful.methods.answering import answers
 from handful.methods.batch import Batch
 from handful.methods.contract import Learner, Method
 from handful.methods.embedded import Embedded
@@ -97,11 +98,8 @@ class Pairwise:
     def selection_score(self, learner: Learner, valid: Rule, schedule: Schedule) -> float:
         """Harmonic mean of mean unseen and seen accuracy over the validation tasks."""
         seed = random.subseed(schedule.seed, "valid")
-        rows = []
-        for start in range(0, schedule.validate_tasks, 64):
-            for episode in valid.draw_block(seed, start, min(start + 64, schedule.validate_tasks)):
-                task = valid.read(episode)
-                rows.append(pair_row(episode, learner.fit(task.support).predict(task.query).argmax(1)))
+        found = answers(learner, valid, schedule.validate_tasks, seed)
+        rows = [pair_row(a.episode, a.scores.argmax(1)) for a in found]
         return harmonic(*(float(np.nanmean([row[key] for row in rows])) for key in ("unseen", "seen")))
 
 

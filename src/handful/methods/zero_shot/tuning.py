@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from handful.errors import BadInput, Mismatch
+from handful.methods.answering import answers
 from handful.methods.zero_shot.data import Given, read
 from handful.methods.zero_shot.learner import ZeroShotLearner
 from handful.metrics.zero_shot import hits_at, stacking_of
@@ -146,10 +147,9 @@ def _beyond(values: list[Any], end: Any) -> float | None:
 def validate(learner: ZeroShotLearner, rule: ZeroShot) -> float:
     """Per-image accuracy at 1 on the rule's classes."""
     hits, total = 0.0, 0
-    for episode in rule.draw_block(0, 0, rule.size):
-        scores = learner.fit(rule.support(episode)).predict(Query(rule.part.collection.read(episode.query)))
-        hits += float(hits_at(scores, episode.query_labels, 1).sum())
-        total += len(episode.query)
+    for found in answers(learner, rule, rule.size, 0):
+        hits += float(hits_at(found.scores, found.episode.query_labels, 1).sum())
+        total += len(found.scores)
     return hits / total
 
 

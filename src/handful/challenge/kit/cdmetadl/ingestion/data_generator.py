@@ -135,40 +135,37 @@ class TaskGenerator:
         self.sets = sets
         self.stage = dict(stage)
         self.random = np.random.default_rng(seed)
-        self._fit_defaults()
+        self._fit_queries()
 
-    def _fit_defaults(self) -> None:
-        """Defaults give way to small data sets; what config.json asks for is given or refused."""
-        stage, asked = self.stage, self.stage["asked"]
-        fewest = min(len(images.classes) for images in self.sets)
+    def _fit_queries(self) -> None:
+        """The default number of queries gives way to small classes; what config.json asks for is given or refused."""
+        stage, queries = self.stage, self.stage["query_images_per_class"]
         smallest = min(images.smallest for images in self.sets)
-        name = min(self.sets, key=lambda images: len(images.classes)).name
-        least_ways, least_shots = stage["N"] or stage["min_N"], stage["k"] or stage["min_k"]
-        if least_ways > fewest:
-            if asked & {"N", "min_N"}:
-                raise ConfigError(f"{name} has {fewest} classes, fewer than the ways asked for")
-            stage["N"] = fewest
-        queries = stage["query_images_per_class"]
-        if least_shots + queries > smallest:
-            if "query_images_per_class" in asked or smallest <= least_shots:
-                raise ConfigError(
-                    f"the smallest class has {smallest} images, fewer than {least_shots} shots and {queries} queries"
-                )
-            stage["query_images_per_class"] = smallest - least_shots
+        least = stage["k"] or stage["min_k"]
+        if least + queries > smallest and "query_images_per_class" not in stage["asked"]:
+            queries = stage["query_images_per_class"] = max(1, smallest - least)
+        if queries >= smallest:
+            raise ConfigError(
+                f"the smallest class has {smallest} images, which leaves none for the support beside {queries} queries"
+            )
 
     def __call__(self, n: int) -> Iterator[Task]:
         for _ in range(n):
             yield self.draw()
 
-    def _between(self, fixed: int | None, low: int, high: int, most: int) -> int:
-        return min(fixed, most) if fixed is not None else int(self.random.integers(low, min(high, most) + 1))
+    def _between(self, fixed: int | None, low: int, high: int, most: int, least: int) -> int:
+        """A number as asked for, capped by what the data set has; a range that lies above it moves down, as in the kit."""
+        if fixed is not None:
+            return min(fixed, most)
+        low = low if low <= most else max(least, most - (high - low))
+        return int(self.random.integers(low, min(high, most) + 1))
 
     def draw(self) -> Task:
         """Draw the next task."""
         images = self.sets[int(self.random.integers(len(self.sets)))]
         stage, queries = self.stage, self.stage["query_images_per_class"]
-        ways = self._between(stage["N"], stage["min_N"], stage["max_N"], len(images.classes))
-        shots = self._between(stage["k"], stage["min_k"], stage["max_k"], images.smallest - queries)
+        ways = self._between(stage["N"], stage["min_N"], stage["max_N"], len(images.classes), 2)
+        shots = self._between(stage["k"], stage["min_k"], stage["max_k"], images.smallest - queries, 1)
         chosen = self.random.permutation(len(images.classes))[:ways]
         rows = np.stack([self.random.permutation(images.classes[c])[: shots + queries] for c in chosen])
         support = self._part(images, rows[:, :shots], chosen)
