@@ -2,7 +2,9 @@
 
     python benchmarks/challenge_load.py --participants 50 --uploads 500 [--database postgresql://...]
 
-Prints, as one JSON object, how often each status came, how long pages and uploads took, and how submissions ended.
+Prints, as one JSON object, how often each status came, how long pages and uploads took, how submissions ended, and the load
+of the machine before and after. Ends with 1 if a page's 95th percentile is a second or more, or any answer is a 500, or it is
+not through after ``--minutes``.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ import argparse
 import io
 import json
 import multiprocessing
+import os
 import re
 import socket
 import statistics
+import sys
 import tempfile
 import time
 import zipfile
@@ -58,7 +62,7 @@ def work(root: Path, url: str, seconds: float) -> None:
     Worker(Database(url), read(root / "challenge.toml"), root, root / "state", run=run).forever(idle=0.2)
 
 
-def participate(address: str, number: int, uploads: int, archive: bytes) -> list[tuple[str, int, float]]:
+def participate(address: str, number: int, uploads: int, archive: bytes, until: float) -> list[tuple[str, int, float]]:
     """One participant: registers, then uploads and looks at pages in turn; gives kind, status and seconds of each."""
     seen: list[tuple[str, int, float]] = []
     with httpx.Client(base_url=address, timeout=120) as client:
@@ -66,6 +70,8 @@ def participate(address: str, number: int, uploads: int, archive: bytes) -> list
         def ask(kind: str, method: str, path: str, **options) -> httpx.Response:
             while True:
                 started = time.monotonic()
+                if started > until:
+                    raise TimeoutError(f"participant {number} is not through in time")
                 answer = client.request(method, path, **options)
                 seen.append((kind, answer.status_code, time.monotonic() - started))
                 if answer.status_code != 503:
@@ -97,6 +103,7 @@ def main() -> None:
     parser.add_argument("--uploads", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=0.1, help="how long a submission computes")
     parser.add_argument("--database", default="")
+    parser.add_argument("--minutes", type=float, default=10)
     options = parser.parse_args()
     each = -(-options.uploads // options.participants)
     with tempfile.TemporaryDirectory(prefix="handful-load-") as place:
@@ -131,10 +138,10 @@ def main() -> None:
                     break
                 except httpx.HTTPError:
                     time.sleep(0.2)
-            started = time.monotonic()
+            started, load = time.monotonic(), os.getloadavg()[0]
             with ThreadPoolExecutor(options.participants) as threads:
                 jobs = [
-                    threads.submit(participate, address, i, each, archive.getvalue())
+                    threads.submit(participate, address, i, each, archive.getvalue(), started + 60 * options.minutes)
                     for i in range(options.participants)
                 ]
                 seen = [line for job in jobs for line in job.result()]
@@ -147,13 +154,20 @@ def main() -> None:
                 process.join()
             database.engine.dispose()
     kinds = {kind: [s for k, _, s in seen if k == kind] for kind in ("page", "upload", "register")}
+    page = summary(kinds["page"])
     report = {
         "seconds": took,
         "statuses": {kind: dict(Counter(str(code) for k, code, _ in seen if k == kind)) for kind in kinds},
         "times": {kind: summary(values) for kind, values in kinds.items()},
         "submissions": dict(ends),
+        "load": {"before": load, "after": os.getloadavg()[0], "cores": os.cpu_count()},
+        "held": {
+            "pages under a second": page["p95"] < 1,
+            "no 500": not any(code >= 500 and code != 503 for _, code, _ in seen),
+        },
     }
     print(json.dumps(report, indent=1))
+    sys.exit(int(not all(report["held"].values())))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def judge(tally: Tally) -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("name", ["recipe", "run", "submission", "features-npz"])
+@pytest.mark.parametrize("name", ["recipe", "run", "submission", "features-npz", "episodes", "image-png"])
 def test_what_was_found_once_and_some_more(name):
     tally = fuzz(name, SEED, 0, len(READERS[name].known) + 20)
     judge(tally)
@@ -40,7 +40,7 @@ def test_a_minute_over_every_reader():
 def test_a_reader_that_breaks_litters_or_says_too_much_is_found(tmp_path, monkeypatch):
     """The finder itself: a reader that fails in each way is caught in each."""
     from fuzz import work
-    from fuzz.readers import Reader
+    from fuzz.reader import Reader
     from handful.errors import BadInput
 
     def breaks(folder):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -10,6 +12,7 @@ pytest.importorskip("fastapi", reason="needs handful[serve]")
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from .serving import served
 from .test_service import Site, root, token  # noqa: F401
 
 WORDS = st.one_of(
@@ -78,3 +81,18 @@ def test_no_generated_call_ends_in_a_500(described, data):
     assert answer.headers["x-content-type-options"] == "nosniff"
     if path.startswith("/api/") and method != "HEAD":
         assert isinstance(answer.json(), dict)
+
+
+@pytest.mark.slow
+def test_schemathesis_finds_no_500(described):
+    """The calls by their own description, from outside over a socket, with the cases that schemathesis knows to be hard."""
+    program = shutil.which("schemathesis")
+    if program is None:
+        pytest.skip("needs schemathesis: pip install it somewhere on the PATH")
+    site, _, bearer, _ = described
+    with served(site) as server:
+        command = [program, "run", f"{server.url}/openapi.json", "-H", f"Authorization: {bearer}"]
+        command += ["--checks", "not_a_server_error", "--max-examples", "10", "--seed", "1", "--max-time", "60"]
+        done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert int(re.search(r"(\d+) generated", done.stdout).group(1)) > 100

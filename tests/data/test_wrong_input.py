@@ -154,3 +154,21 @@ def test_images_read_the_same_after_a_split(tmp_path):
     before = np.array(blobs(n_classes=20, each=4, size=8).save(tmp_path / "x").read(np.arange(80)))
     handful("data", "split", tmp_path / "x", "--by", "count")
     assert np.array_equal(open_packed(tmp_path / "x", verify=True).read(np.arange(80)), before)
+
+
+@pytest.mark.parametrize("kind", ["png", "tif", "gif", "webp"])
+def test_an_image_that_claims_gigabytes_is_left_out_or_refused_by_every_verb(tree, tmp_path, kind):
+    """It is refused by what its header says; scripts/fuzz reads such files under a limit of memory."""
+    from fuzz.reads_images import KNOWN
+
+    files: dict[str, bytes | str] = {f"{c}/{i}.png": encoded(noise(10 * c + i)) for c in range(2) for i in range(4)}
+    bomb = next(iter(KNOWN[kind].values()))({})[f"image.{kind}"]
+    root = tree({**files, f"0/bomb.{kind}": bomb})
+    refused(handful("data", "pack", root, tmp_path / "out"), f"bomb.{kind} has", "million")
+    assert f"bomb.{kind}" in handful("data", "check", root).stdout
+    done = handful("fit", root, "--out", tmp_path / "model", "--net", "pixels")
+    assert done.returncode == 0 and f"bomb.{kind}" in done.stdout + done.stderr
+    done = handful("predict", tmp_path / "model", root / "0" / f"bomb.{kind}", root / "1" / "1.png")
+    assert f"bomb.{kind}" in done.stdout + done.stderr and "1.png" in done.stdout
+    done = handful("audit", root, "--minutes", "0.02", "--only", "duplicates", "--out", tmp_path / "a.html")
+    assert done.returncode == 0 and (tmp_path / "a.html").is_file(), done.stderr

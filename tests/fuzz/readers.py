@@ -1,34 +1,11 @@
-"""Every reader of files that a stranger may have written: a sound example of what it reads, and how it is read."""
+"""All readers, by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from fuzz import reads_arrays, reads_data, reads_images, reads_results, reads_texts
 
-Files = dict[str, bytes]
-
-
-@dataclass(frozen=True)
-class Reader:
-    """``make`` writes a sound example into a folder that is not there, ``read`` reads all that is in such a folder.
-
-    Files whose names match ``damages`` are damaged. ``known`` are cases that were found once: each gives the files of an
-    example that differ in it; they are the first inputs.
-    """
-
-    name: str
-    make: Callable[[Path], object]
-    read: Callable[[Path], object]
-    damages: str = ""
-    known: Mapping[str, Callable[[Files], Files]] = field(default_factory=dict)
-
-
-def _all() -> dict[str, Reader]:
-    from fuzz import reads_arrays, reads_data, reads_images, reads_results, reads_texts
-
-    modules = (reads_images, reads_data, reads_arrays, reads_texts, reads_results)
-    return {reader.name: reader for module in modules for reader in module.READERS}
-
-
-READERS = _all()
+READERS = {
+    reader.name: reader
+    for module in (reads_images, reads_data, reads_arrays, reads_texts, reads_results)
+    for reader in module.READERS
+}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzz.readers import Files, Reader
+from fuzz.reader import Files, Reader
 
 CLASSES = np.repeat([f"c{i}" for i in range(6)], 4)
 

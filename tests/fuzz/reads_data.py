@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzz.readers import Reader
+from fuzz.reader import Reader
 
 
 def _importer(name: str, importer: str, make: Callable[[Path], object], damages: str) -> Reader:

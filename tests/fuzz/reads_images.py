@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from fuzz.readers import Files, Reader
+from fuzz.reader import Files, Reader
 
 SAVED = {
     "jpg": ("JPEG", {}),

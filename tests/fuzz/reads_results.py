@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzz.readers import Reader
+from fuzz.reader import Reader
 from fuzz.reads_texts import OLD, deep_json
 
 WORLD = "world:classes=12,images=10,size=16"

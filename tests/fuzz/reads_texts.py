@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from fuzz.damage import nested
-from fuzz.readers import Files, Reader
+from fuzz.reader import Files, Reader
 
 OLD = Path(__file__).parents[1] / "fixtures" / "format-0.1"
 VECTORS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)

@@ -76,6 +76,7 @@ class Session:
     _process: subprocess.Popen[bytes] | None = None
     _control: socket.socket | None = None
     _scratch: str = ""
+    _shared: str = ""
     _errors: Any = None
     _reason: str = ""
 
@@ -121,9 +122,12 @@ class Session:
         program = shutil.which("bwrap") or "bwrap"
         # As root the jobs are later in line than their parent, which is not to be ended for what they do.
         command = share.launcher(self._cgroup, 500 if self.isolation == "strong" else 1000)
-        command += walls.bubblewrap(self.isolation, program)
+        command += walls.bubblewrap(self.isolation, program, self.without)
         for place, size in (("/tmp", self.limits.tmp_bytes), ("/dev/shm", self.limits.shm_bytes)):
-            command += ["--perms", "1777", "--size", str(size), "--tmpfs", place]
+            if self.isolation == "userns" and place in self.without:
+                command += ["--bind", self._common(place), place]
+            else:
+                command += ["--perms", "1777", "--size", str(size), "--tmpfs", place]
         command += ["--remount-ro", "/dev", "--chdir", "/tmp"]
         if self.isolation == "userns":
             command += ["--remount-ro", "/proc"]
@@ -145,6 +149,13 @@ class Session:
         program_inside = f"{_INSIDE}/handful/challenge/child.py"
         command += ["--remount-ro", "/", "--", sys.executable, "-I", program_inside, str(control)]
         return [*command, self.isolation, paths, *self.preload]
+
+    def _common(self, place: str) -> str:
+        """A folder that all tasks of the session share, where a test takes down the wall between their own."""
+        self._shared = self._shared or tempfile.mkdtemp(prefix="handful-common-")
+        folder = Path(self._shared) / place.strip("/").replace("/", "-")
+        folder.mkdir(exist_ok=True)
+        return str(folder)
 
     def environment(self) -> dict[str, str]:
         """The whole environment of submitted code."""
@@ -316,6 +327,6 @@ class Session:
             self._cgroup = None
         if self._errors is not None:
             self._errors.close()
-        if self._scratch:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            self._scratch = ""
+        for folder in filter(None, (self._scratch, self._shared)):
+            shutil.rmtree(folder, ignore_errors=True)
+        self._scratch = self._shared = ""

@@ -14,6 +14,7 @@ import sys
 import sysconfig
 import threading
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -60,9 +61,11 @@ def missing_reason() -> str | None:
     return None
 
 
-def bubblewrap(kind: Isolation, program: str) -> list[str]:
-    """bubblewrap's arguments that do not depend on the job."""
-    walls = [program, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
+def bubblewrap(kind: Isolation, program: str, without: Collection[str] = ()) -> list[str]:
+    """bubblewrap's arguments that do not depend on the job; ``without`` names walls that a test takes down."""
+    walls = [program, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc"]
+    # As root each task has a network of its own inside, and that wall is taken down there.
+    walls += [] if kind == "userns" and "network" in without else ["--unshare-net"]
     walls += ["--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox", "--clearenv", "--cap-drop", "ALL"]
     if kind == "userns":
         walls += ["--unshare-user", "--uid", "65534", "--gid", "65534"]

@@ -129,14 +129,14 @@ def parse(text: str, *, name: str = NAME) -> Taxonomy:
         cells = data.split(" ")
         try:
             offset, n_words = int(cells[0]), int(cells[3], 16)
-            if cells[2] != "n":
+            if cells[2] != "n" or not 0 <= offset < 10**8:
                 raise ValueError("not a noun")
             words = [word.replace("_", " ") for word in cells[4 : 4 + 2 * n_words : 2]]
             at = 4 + 2 * n_words
             for i in range(at + 1, at + 1 + 4 * int(cells[at]), 4):
                 if cells[i] in ("@", "@i") and cells[i + 2] == "n":
                     children.append(offset)
-                    parents.append(int(cells[i + 1]))
+                    parents.append(int(cells[i + 1][:9]))
         except (IndexError, ValueError) as error:
             raise BadInput(
                 f"{name}, line {number}: not a synset of a WordNet {NAME}; give the original file"

@@ -14,7 +14,7 @@ from handful import registry
 from handful.data.collection import Collection
 from handful.data.opening import open_collection
 from handful.errors import BadInput, nearest
-from handful.files import parse_toml, read_text
+from handful.files import WRONG, parse_toml, read_text
 from handful.methods.schedule import Schedule
 from handful.nets.compute import Compute
 from handful.registry import packaged
@@ -101,7 +101,10 @@ def read_recipe(name: str, scale: str | None = None, variants: Iterable[str] = (
     variants
         Any of the file's ``[variant.NAME]``, such as ``words``.
     """
-    facts = flatten(name, read_facts(name), scale, variants, read_facts)
+    try:
+        facts = flatten(name, read_facts(name), scale, variants, read_facts)
+    except WRONG as error:
+        raise BadInput(f"{name}: a table stands where a value does, or a value where a table does ({error})") from error
     try:
         return Recipe(**facts)
     except ValidationError as error:

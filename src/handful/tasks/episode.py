@@ -86,21 +86,34 @@ class Episode:
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> Episode:
+        """The episode that `as_dict` told of; a ValueError (or a TypeError) if it is none."""
         ways = facts["ways"]
         side = {k: np.asarray(v) if isinstance(v, list) else v for k, v in facts.get("side", {}).items()}
-        return cls(
+        made = cls(
             number=int(facts["number"]),
             support=np.asarray(facts["support"], dtype=np.int64),
             support_labels=np.asarray(facts["support_labels"], dtype=np.int64),
             query=np.asarray(facts["query"], dtype=np.int64),
             query_labels=np.asarray(facts["query_labels"], dtype=np.int64),
-            shape=tuple(ways) if isinstance(ways, list) else (int(ways),),
+            shape=tuple(map(int, ways)) if isinstance(ways, list) else (int(ways),),
             names=tuple(tuple(axis) for axis in facts["names"]),
             shows=frozenset(facts["shows"]),
             seen=np.asarray(facts["seen"], dtype=bool) if "seen" in facts else None,
             side=side,
             seed=int(facts["seed"]),
         )
+        for images, labels in ((made.support, made.support_labels), (made.query, made.query_labels)):
+            if images.ndim != 1 or labels.shape != images.shape:
+                raise ValueError(f"{images.shape} images for {labels.shape} labels")
+            if len(labels) and not (0 <= labels.min() and labels.max() < made.n_classes):
+                raise ValueError(f"labels from {labels.min()} to {labels.max()} for {made.n_classes} classes")
+        if tuple(map(len, made.names)) != made.shape or not all(
+            isinstance(n, str) for axis in made.names for n in axis
+        ):
+            raise ValueError("its classes have no names, or too many")
+        if not all(isinstance(shown, str) for shown in made.shows):
+            raise ValueError("what it shows is not said in words")
+        return made
 
     def _repr_html_(self) -> str:
         names = ", ".join(" | ".join(axis) for axis in self.names)
