@@ -143,6 +143,14 @@ def must_end(place: Path | None, option: str, *endings: str) -> None:
         raise BadInput(f"{option} {place} does not end in {' or '.join(endings)}, which is what is written; rename it")
 
 
+def in_order(verb: str, method: str, collection: str) -> None:
+    """Say so where the method and the collection have changed places."""
+    from handful import registry
+
+    if method not in registry.table("methods") and collection in registry.table("methods"):
+        raise BadInput(f"the method comes first: handful {verb} {collection} {method}")
+
+
 def parse_settings(items: list[str] | None) -> dict[str, Any]:
     """``key=value`` pairs; values are Python literals where they look like one, else text."""
     out: dict[str, Any] = {}

@@ -13,6 +13,7 @@ import typer
 
 from handful.cli.options import (
     OUTPUT,
+    TRAINING,
     WORK,
     BatchSize,
     Device,
@@ -29,6 +30,7 @@ from handful.cli.options import (
     Ways,
     compute_of,
     emit,
+    in_order,
     parse_settings,
     profiled,
     rule_of,
@@ -56,6 +58,10 @@ def train(
             help="Where to log; may be repeated: csv, tensorboard, wandb:project=NAME, mlflow.",
             rich_help_panel=OUTPUT,
         ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="Seed of the training, as -s schedule.seed.", rich_help_panel=TRAINING),
     ] = None,
     track_to: Annotated[
         Path | None,
@@ -96,7 +102,8 @@ def train(
     from handful.methods.tracking import track as tracked
     from handful.runs.learners import learner_of, named
 
-    chosen = named(method, parse_settings(setting))
+    in_order("train", method, collection)
+    chosen = named(method, parse_settings(setting), seed)
     own = f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and "LOCAL_RANK" in os.environ else device
     compute = dataclasses.replace(
         compute_of(own, precision, batch, threads), compile="inductor" if compile_ else "", sync_norm=sync_norm

@@ -13,6 +13,7 @@ from handful.data.collection import Collection, Part
 from handful.data.opening import open_collection
 from handful.errors import BadInput, Mismatch, nearest
 from handful.methods.contract import FACTS, Learner, Method, agree, load, model_folder, packaged
+from handful.methods.schedule import Schedule
 from handful.nets.compute import Compute
 from handful.tasks.anyway import AnyWay
 from handful.tasks.nway import NWay
@@ -42,11 +43,13 @@ def chosen(spec: Spec, options: Mapping[str, Any] | None = None, compute: Comput
 
 
 def named(name: str, options: Mapping[str, Any] | None = None, seed: int | None = None) -> Method:
-    """A method by name; ``seed`` is its training seed where it has a schedule and the options name none."""
+    """A method by name; ``seed`` is that of all its schedules for which the options name none."""
     method: Method = registry.make("methods", name, options)
-    schedule = getattr(method, "schedule", None)
-    if seed is not None and schedule is not None and "seed" not in ((options or {}).get("schedule") or {}):
-        method = method.with_options(schedule=dataclasses.replace(schedule, seed=seed))
+    for field in dataclasses.fields(method) if seed is not None else ():
+        schedule, given = getattr(method, field.name), (options or {}).get(field.name)
+        named_already = f"{field.name}.seed" in (options or {}) or (isinstance(given, Mapping) and "seed" in given)
+        if isinstance(schedule, Schedule) and not named_already:
+            method = method.with_options(**{field.name: dataclasses.replace(schedule, seed=seed)})
     return method
 
 
