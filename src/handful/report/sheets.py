@@ -52,6 +52,7 @@ def method_facts(comparison: Comparison) -> list[dict[str, Any]]:
                 "method": label,
                 "transductive": comparison.runs[label][0].transductive,
                 "learning": comparison.learning(label),
+                "net": net_of(comparison.runs[label][0]),
                 "metric": comparison.column,
                 "scale": e.scale,
                 **e.as_dict(),
@@ -93,7 +94,7 @@ def pair_facts(comparison: Comparison) -> list[dict[str, Any]]:
 def scores_sheet(comparison: Comparison, name: str) -> Sheet:
     facts = method_facts(comparison)
     others = [c for c in comparison.columns() if c != comparison.column]
-    learned = any(r["learning"] for r in facts)
+    learned, nets = any(r["learning"] for r in facts), any(r["net"] for r in facts)
     frame, shown, bold = [], [], set()
     for i, row in enumerate(facts):
         more = {c: comparison.estimate(row["method"], c) for c in others}
@@ -104,6 +105,8 @@ def scores_sheet(comparison: Comparison, name: str) -> Sheet:
         cells = {"method": row["method"]}
         if learned:
             cells["learning"] = row["learning"]
+        if nets:
+            cells["net"] = row["net"]
         cells[comparison.column] = str(comparison.estimate(row["method"]))
         if row["verdict"] != "worse" and len(facts) > 1:
             bold.add((i, len(cells) - 1))

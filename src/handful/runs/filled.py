@@ -13,8 +13,10 @@ import polars as pl
 
 from handful import registry
 from handful.data.collection import Collection
+from handful.errors import BadInput
 from handful.files import write_atomically
 from handful.metrics import mean_interval
+from handful.options import parse_spec
 from handful.runs.run import DAGGER, TRANSDUCTIVE, Run
 
 if TYPE_CHECKING:
@@ -106,5 +108,19 @@ def learning_of(method: str) -> str:
 
 
 def net_of(run: Run) -> str:
-    """The backbone that a run's method was asked to use; nothing for methods without one."""
-    return str(run.identity.get("options", {}).get("net") or "")
+    """The backbone of a run's method, and what its weights had been trained on before; nothing for methods without one."""
+    net = str(run.identity.get("options", {}).get("net") or "")
+    seen = seen_by(run)
+    return f"{net} (pretrained on {seen})" if seen else net
+
+
+def seen_by(run: Run) -> str:
+    """What the weights that a run started from had been trained on, in words; empty where they started from nothing."""
+    net = str(run.identity.get("options", {}).get("net") or "")
+    try:
+        name, options = parse_spec(net)
+    except BadInput:  # a run's folder may come from anyone
+        return ""
+    if name not in registry.names("nets") or options.get("pretrained") == "0":
+        return ""
+    return "other images" if options.get("weights") else registry.get("nets", name).seen
