@@ -101,11 +101,6 @@ def patches(images: np.ndarray) -> np.ndarray:
     return (cut.mean((2, 4), dtype=np.float32) / 255).reshape(n, -1).astype(np.float16)
 
 
-def perceptual_hash(images: np.ndarray) -> np.ndarray:
-    """The signs of small grey images: see `signs`."""
-    return signs(small_grey(images))
-
-
 def signs(grey: np.ndarray) -> np.ndarray:
     """Signs ``(n, 64)``, -1 or 1, of the 8 x 8 lowest frequencies of the grey image, against their median.
 

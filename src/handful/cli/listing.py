@@ -63,6 +63,8 @@ def cited(made: Any) -> str:
 
 def recipes() -> list[Row]:
     """One row per recipe: what it is called, how long and how it can be run, what it needs and whether that is here."""
+    from handful.runs.cost import in_words as time_in_words
+    from handful.runs.cost import seconds_of, shape_of
     from handful.runs.recipe import read_facts, read_recipe
     from handful.runs.recipe_file import inherit
 
@@ -71,19 +73,32 @@ def recipes() -> list[Row]:
         facts = inherit(name, read_facts(name), read_facts)
         scales = list(facts.get("scale") or {})
         needs: dict[str, list[str]] = {}
+        times: dict[str, str] = {}
         for scale in scales or [None]:
-            needs.setdefault(read_recipe(name, scale).collection, []).append(scale or "")
+            recipe = read_recipe(name, scale)
+            needs.setdefault(recipe.collection, []).append(scale or "")
+            times[scale or ""] = time_in_words(
+                seconds_of(recipe, shape_of(card_of(recipe.collection), recipe.collection))
+            )
         rows.append(
             {
                 "name": name,
                 "title": facts["title"],
                 "scales": scales,
                 "variants": [v for v in facts.get("variant") or {} if "+" not in v],
+                "takes": times,
                 "collections": {place: [s for s in some if s] for place, some in needs.items()},
                 "here": {place: is_here(place) for place in needs},
             }
         )
     return rows
+
+
+def card_of(place: str) -> Any:
+    """The card of a packed folder that is here."""
+    from handful.data.collection import Card
+
+    return Card.read(Path(place) / "card.json") if (Path(place) / "card.json").is_file() else None
 
 
 def is_here(place: str) -> bool:
@@ -112,6 +127,8 @@ def show(rows: list[Row]) -> None:
 def in_words(key: str, value: Any, row: Row) -> str:
     if key == "collections":
         return "; ".join(place_in_words(place, scales, row) for place, scales in value.items())
+    if key == "takes":
+        return "; ".join(f"{scale}: {text}" if scale else text for scale, text in value.items())
     if isinstance(value, bool):
         return "yes" if value else ""
     return ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)

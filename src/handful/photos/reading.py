@@ -21,8 +21,6 @@ from handful.data.sources import FILE_CAP, is_image_name, open_source
 from handful.errors import BadInput
 from handful.progress import bar
 
-Photo = str | os.PathLike[str] | Image.Image | np.ndarray
-
 
 @dataclass(frozen=True)
 class Photos:

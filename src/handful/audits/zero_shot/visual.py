@@ -29,12 +29,6 @@ def population(labels: Sequence[str] | NDArray, classes: Sequence[str]) -> NDArr
     return np.array([found[c] for c in classes])
 
 
-def by_depth(taxonomy: Taxonomy, classes: Sequence[str], counts: NDArray) -> list[tuple[int, int, float]]:
-    """Mean population by distance from the root (Figure 15): (depth, classes, mean images)."""
-    depth = taxonomy.depth[taxonomy.index(classes)]
-    return [(int(d), int((depth == d).sum()), float(np.mean(counts[depth == d]))) for d in np.unique(depth)]
-
-
 def non_overlapping(taxonomy: Taxonomy, classes: Sequence[str], n: int, rng: np.random.Generator) -> list[str]:
     """Up to ``n`` classes in random order, none above or below another."""
     nodes = taxonomy.index(classes)
