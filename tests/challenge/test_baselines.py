@@ -185,6 +185,21 @@ def test_the_published_hyper_parameters():
         baseline("protonets")
 
 
+@pytest.mark.parametrize(("table", "within"), [("metadl/table5-cross", False), ("metadl/table5-within", True)])
+@pytest.mark.parametrize("weights", ["", "resnet18.safetensors"])
+def test_the_recipes_are_what_pack_packs(table, within, weights):
+    from handful.methods.contract import make
+    from handful.runs.recipe import read_recipe
+
+    recipe = read_recipe(table, variants=("pretrained",) if weights else ())
+    net = f"resnet18:weights={weights}" if weights else "resnet18"
+    assert sorted(spec.name for spec in recipe.method) == sorted(NAMES)
+    for spec in recipe.method:
+        packed, tasks = baseline(spec.name, net=net, within_domain=within)
+        assert make(spec.name, **spec.options).options() == packed.options(), spec.name
+        assert (recipe.train.ways, recipe.train.shots) == (tasks["train"]["ways"], tasks["train"]["shots"])
+
+
 SMALL_OPTIONS = {
     "train-from-scratch": {"steps": 20},
     "metadelta++": {"schedule.steps": 2, "schedule.accumulate": 1, "schedule.batch": 16, "schedule.validate_every": 0},

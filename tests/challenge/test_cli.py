@@ -166,3 +166,47 @@ def test_submit_without_a_token_or_a_service_says_so(tmp_path, capsys, monkeypat
     assert "HANDFUL_TOKEN" in capsys.readouterr().err
     assert handful("submit", "http://127.0.0.1:9", mine, "--league", "free-style", "--token", "hf_x") == 2
     assert "does not answer" in capsys.readouterr().err
+
+
+def test_serve_prints_its_address_starts_again_with_the_same_organiser_and_believes_no_stranger(root, tmp_path):  # noqa: F811
+    import os
+    import socket
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    import httpx
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "handful", "challenge", "serve", str(root), "--state", str(tmp_path / "s")]
+    command += ["--port", str(port), "--organiser", "ann", "--registrations", "1"]
+    for start in range(2):
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        try:
+            lines = [process.stdout.readline()]
+            while "serving" not in lines[-1]:
+                assert process.poll() is None, lines
+                lines.append(process.stdout.readline())
+            assert f"http://127.0.0.1:{port}" in lines[-1]
+            assert len([line for line in lines if line.startswith("organiser ann, password")]) == (start == 0)
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", transport=httpx.HTTPTransport(retries=20)) as client:
+                for _ in range(200):
+                    try:
+                        client.get("/login")
+                        break
+                    except httpx.HTTPError:
+                        assert process.poll() is None
+                codes = []
+                for i in range(3 if start == 0 else 0):
+                    csrf = re.search(r'name="csrf" value="([^"]+)"', client.get("/register").text).group(1)
+                    form = {"name": f"team{i}", "password": "0123456789ab", "email": "a@b.org", "real_name": "A"}
+                    forged = {"X-Forwarded-For": f"198.51.100.{i}"}
+                    codes.append(client.post("/register", data={**form, "csrf": csrf}, headers=forged).status_code)
+                    client.cookies.clear()
+                assert codes in ([303, 429, 429], []), "a forged address does not get round the limit"
+        finally:
+            process.terminate()
+            process.wait(30)

@@ -68,8 +68,8 @@ class SandboxLearner(Learner):
     def fit(self, support: Support) -> SandboxPredictor:
         """Start a process, let it load and learn; its queries it sees only once it says that it has learned."""
         self.end()
-        seed = support.seed % (1 << 31)
-        self.answering = SandboxPredictor(self, self.session.run("task", seed, **self.paths))
+        seed, began = support.seed % (1 << 31), time.monotonic()
+        self.answering = SandboxPredictor(self, self.session.run("task", seed, **self.paths), began)
         self.answering.learn(support)
         return self.answering
 
@@ -83,9 +83,9 @@ class SandboxLearner(Learner):
 class SandboxPredictor(Predictor):
     """One task's process, from its start to its answer."""
 
-    def __init__(self, learner: SandboxLearner, job: SandboxJob) -> None:
+    def __init__(self, learner: SandboxLearner, job: SandboxJob, began: float) -> None:
         self.learner, self.job, self.ways = learner, job, 0
-        self.marks = [time.monotonic()]
+        self.marks = [began]
 
     def learn(self, support: Support) -> None:
         """Load, then fit, each against its own limit."""
