@@ -94,6 +94,7 @@ def train(
     from handful.files import write_atomically
     from handful.methods import distributed, make
     from handful.methods.tracking import track as tracked
+    from handful.report.figures import loss_curve
 
     chosen = make(method, **parse_settings(setting))
     own = f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and "LOCAL_RANK" in os.environ else device
@@ -126,6 +127,9 @@ def train(
         if (keep / name).is_file():
             data = (keep / name).read_bytes()
             write_atomically(out / name, lambda t, data=data: t.write_bytes(data))  # type: ignore[misc]
+    if (out / "log.csv").is_file():
+        drawn = loss_curve(out / "log.csv")
+        write_atomically(out / "loss.svg", lambda t: t.write_text(drawn, encoding="utf-8"))
     shutil.rmtree(keep, ignore_errors=True)
     facts = {"model": str(out), "method": method, "trained_on": tasks.part.id}
     emit(facts) if json else print(f"trained {method} on {tasks.part.id}; model in {out}")
