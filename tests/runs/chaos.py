@@ -7,6 +7,7 @@ import random
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,7 +55,18 @@ def disturb(seconds: float, seed: int = 0) -> Chaos:
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
         nodes = [cluster.add_node(num_cpus=1, object_store_memory=STORE)]
 
-        def play() -> None:
+        def work() -> None:
+            while not found.runs or time.monotonic() - began < seconds:
+                frame = evaluate(learner, rule, TASKS, 3, engine=Ray()).frame
+                found.runs += 1
+                found.equal += int(frame.equals(whole))
+            stop.set()
+
+        began, failed = time.monotonic(), []
+        # Ray starts nodes from the main thread only.
+        thread = threading.Thread(target=_told, args=(work, failed, stop), daemon=True)
+        thread.start()
+        try:
             while not stop.wait(2 + 6 * dice.random()):
                 if nodes:
                     cluster.remove_node(nodes.pop(), allow_graceful=False)
@@ -62,18 +74,19 @@ def disturb(seconds: float, seed: int = 0) -> Chaos:
                 else:
                     nodes.append(cluster.add_node(num_cpus=1, object_store_memory=STORE))
                     found.added += 1
-
-        thread, began = threading.Thread(target=play, daemon=True), time.monotonic()
-        thread.start()
-        try:
-            while not found.runs or time.monotonic() - began < seconds:
-                frame = evaluate(learner, rule, TASKS, 3, engine=Ray()).frame
-                found.runs += 1
-                found.equal += int(frame.equals(whole))
         finally:
             found.seconds = time.monotonic() - began
-            stop.set()
-            thread.join()
+            thread.join(60)
             ray.shutdown()
             cluster.shutdown()
+    if failed:
+        raise failed[0]
     return found
+
+
+def _told(work: Callable[[], None], failed: list[BaseException], stop: threading.Event) -> None:
+    try:
+        work()
+    except BaseException as error:
+        failed.append(error)
+        stop.set()
