@@ -73,6 +73,17 @@ def run(
     answers: Annotated[
         bool, typer.Option("--answers", help="Keep every answer beside each run's table.", rich_help_panel=OUTPUT)
     ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            "--shard",
+            help="Do one piece of the table, such as 3/16; the jobs of an array share --out.",
+            rich_help_panel=WORK,
+        ),
+    ] = None,
+    gather: Annotated[
+        bool, typer.Option("--gather", help="Put the table together from the shards in --out.", rich_help_panel=WORK)
+    ] = False,
     workers: Workers = None,
     engine: EngineName = None,
     address: Address = None,
@@ -95,11 +106,15 @@ def run(
     handful run metacoco/table2 --scale paper --collection packed/metacoco --out runs/table2
 
     handful run rlcl/table1 --with act --with words --steps 2 --tasks 4
+
+    handful run metacoco/table6 --collection world --out table --shard 3/16
     """
     from handful.report.tables import recipe_text
     from handful.runs.engine import make_engine
     from handful.runs.recipe import read_recipe, run_recipe, shortened
+    from handful.runs.shards import parse_shard
 
+    piece = parse_shard(shard) if shard is not None else None
     wanted = read_recipe(recipe, scale, variants or ())
     if steps is not None:
         wanted = shortened(wanted, steps)
@@ -114,10 +129,14 @@ def run(
             cache=not no_cache,
             tasks=tasks,
             answers=answers,
+            shard=piece,
+            gather=gather,
             say=lambda text: print(text, file=sys.stderr),
         )
     where.close()
-    if json:
+    if piece is not None and not result.runs:
+        print(f"shard {shard} has nothing to do: the table has fewer rows")
+    elif json:
         emit({"recipe": wanted.title, "collection": result.collection.id, "rows": result.frame.to_dicts()})
     else:
         print(recipe_text(result))

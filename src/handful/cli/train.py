@@ -100,6 +100,7 @@ def train(
     from handful.files import write_atomically
     from handful.methods import distributed
     from handful.methods.tracking import track as tracked
+    from handful.report.figures import loss_curve
     from handful.runs.learners import learner_of, named
 
     in_order("train", method, collection)
@@ -134,6 +135,9 @@ def train(
         if (keep / name).is_file():
             data = (keep / name).read_bytes()
             write_atomically(out / name, lambda t, data=data: t.write_bytes(data))  # type: ignore[misc]
+    if (out / "log.csv").is_file():
+        drawn = loss_curve(out / "log.csv")
+        write_atomically(out / "loss.svg", lambda t: t.write_text(drawn, encoding="utf-8"))
     shutil.rmtree(keep, ignore_errors=True)
     facts = {"model": str(out), "method": method, "trained_on": tasks.part.id}
     emit(facts) if json else print(f"trained {method} on {tasks.part.id}; model in {out}")

@@ -51,12 +51,17 @@ class Group:
                 dist.broadcast(tensor, 0)
 
 
+def announced() -> bool:
+    """Whether torchrun has started this process as one of several."""
+    return int(os.environ.get("WORLD_SIZE", "1")) >= 2 and "RANK" in os.environ
+
+
 def join(device: str = "cpu") -> Group:
     """The group that torchrun announces in the environment (gloo on the CPU, NCCL on CUDA); one process without it."""
     if not dist.is_available():
         return Group()
     if not dist.is_initialized():
-        if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "RANK" not in os.environ:
+        if not announced():
             return Group()
         dist.init_process_group("nccl" if torch.device(device).type == "cuda" else "gloo")
     return Group(dist.get_rank(), dist.get_world_size())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import io
 import json
 import time
@@ -24,6 +25,7 @@ from handful.methods.augment import augment
 from handful.methods.batch import PADDING, pad
 from handful.methods.schedule import Schedule
 from handful.methods.stages import Loss, Stage, only
+from handful.nets.compute import within_memory
 from handful.progress import bar, note
 from handful.tasks import random
 from handful.tasks.episode import Task
@@ -49,6 +51,11 @@ seen = Seen()
 
 def walk(stages: list[Stage], learner: Any, train: Rule, valid: Rule | None, keep: Path | None) -> None:
     """Train a learner stage by stage."""
+    if distributed.announced() and stages and all(stage.work is not None for stage in stages):
+        raise BadInput(
+            f"{learner.method.name} learns by a computation of its own, which several processes cannot share; start it without "
+            "torchrun"
+        )
     if any(stage.on == "tasks" for stage in stages):
         train.check()
     for stage in stages:
@@ -63,7 +70,20 @@ def walk(stages: list[Stage], learner: Any, train: Rule, valid: Rule | None, kee
         else:
             loss = (loss_on_batches if stage.on == "batches" else loss_on_tasks)(learner, train, stage.schedule)
         folder = keep / stage.folder if keep is not None else None
-        run(stage.schedule, learner, loss, train, valid if stage.validates else None, folder)
+        with within_memory(smaller(stage, learner.method)):
+            run(stage.schedule, learner, loss, train, valid if stage.validates else None, folder)
+
+
+def smaller(stage: Stage, method: Any) -> str:
+    """What to try where a stage needs too much memory: half as much at a time, twice as often, so that a step sees the same."""
+    schedule = stage.schedule
+    assert schedule is not None
+    own = (f.name for f in dataclasses.fields(method) if getattr(method, f.name) == schedule)
+    name, what = next(own, "schedule"), "tasks" if stage.on == "tasks" else "batch"
+    if getattr(schedule, what) < 2:
+        return f"a step has one of its {what} at a time already: choose a smaller net, smaller images, or smaller tasks"
+    half, twice = getattr(schedule, what) // 2, 2 * schedule.accumulate
+    return f"train on less at a time: -s {name}.{what}={half} -s {name}.accumulate={twice}"
 
 
 def loss_on_tasks(learner: Any, train: Rule, schedule: Schedule) -> Loss:

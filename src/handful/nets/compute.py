@@ -16,6 +16,8 @@ import torch
 from handful.errors import BadInput, nearest
 from handful.options import Checked
 
+_NO_MEMORY = ("not enough memory", "can't allocate memory", "out of memory")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Compute(metaclass=Checked):
@@ -99,3 +101,18 @@ def keep_memory() -> bool:
     except (OSError, AttributeError):
         return False
     return bool(mallopt(mmap_threshold, 1 << 30) and mallopt(trim_threshold, (1 << 31) - 1))
+
+
+@contextmanager
+def within_memory(advice: str) -> Iterator[None]:
+    """Work whose end for want of memory is told in one sentence, with what to try."""
+    try:
+        yield
+    except (
+        MemoryError,
+        RuntimeError,
+    ) as error:  # torch's allocators raise RuntimeError, on the GPU a kind of their own
+        said = str(error).lower()
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not any(w in said for w in _NO_MEMORY):
+            raise
+        raise BadInput(f"memory ran out; {advice}") from error

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from handful.clock import timed
 from handful.cores import cores
 from handful.data.collection import Collection
-from handful.nets.compute import Compute
+from handful.nets.compute import Compute, within_memory
 
 
 def embed_images(net: Any, images: np.ndarray, compute: Compute, maps: bool = False) -> Tensor:
@@ -43,11 +43,12 @@ def embed_images(net: Any, images: np.ndarray, compute: Compute, maps: bool = Fa
     net.eval()
     try:
         at_once = min(len(starts), cores()) if device.type == "cpu" and compute.threads == 1 else 1
-        if at_once == 1:
-            out = [embed(start) for start in starts]
-        else:
-            with ThreadPoolExecutor(at_once, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                out = list(pool.map(embed, starts))
+        with within_memory(f"embed fewer images at a time: --batch {max(1, compute.batch // 2)}"):
+            if at_once == 1:
+                out = [embed(start) for start in starts]
+            else:
+                with ThreadPoolExecutor(at_once, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                    out = list(pool.map(embed, starts))
     finally:
         net.train(training)
     return torch.cat(out).clone()

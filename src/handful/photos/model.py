@@ -204,7 +204,9 @@ def load(path: str | os.PathLike[str], compute: Compute | None = None) -> PhotoM
         for key, shape in classifier.shapes(encoder.backbone.width, len(classes)).items():
             if tensors[key].shape != shape:
                 raise ValueError(f"{key} has shape {tensors[key].shape}, not {shape}")
-        return PhotoModel(classes, encoder, classifier, from_dict(facts["report"]))
+        report = from_dict(facts["report"])
+        str(report)  # what cannot be told is not a report
+        return PhotoModel(classes, encoder, classifier, report)
     except HandfulError:
         raise
     except (OSError, *WRONG) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -119,6 +120,29 @@ def curves(
         axis.set_xlabel(xlabel)
         axis.set_ylabel(ylabel)
         axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        return as_svg(figure)
+
+
+def loss_curve(log: Path) -> str:
+    """The loss of a training's log, step by step and smoothed over a fiftieth of it, and its validation scores."""
+    import polars as pl
+
+    frame = pl.read_csv(log, infer_schema_length=None)
+    window = max(1, frame.height // 50)
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(6.2, 3.1))
+        axis.plot(frame["step"], frame["loss"], lw=0.6, color=COLOURS[0], alpha=0.35)
+        axis.plot(
+            frame["step"], frame["loss"].rolling_mean(window, min_samples=1), lw=1.5, color=COLOURS[0], label="loss"
+        )
+        axis.set_xlabel("step")
+        axis.set_ylabel("loss")
+        scored = frame.drop_nulls("valid") if "valid" in frame.columns else frame.clear()
+        if scored.height:
+            right = axis.twinx()
+            right.plot(scored["step"], scored["valid"], "-o", ms=3, lw=1.2, color=COLOURS[1], label="validation")
+            right.set_ylabel("validation score")
+        figure.legend(frameon=False, fontsize=8, loc="outside upper right", ncols=2)
         return as_svg(figure)
 
 

@@ -56,7 +56,11 @@ class Cell:
 
 @dataclass
 class Matrix:
-    """What every training and every evaluation of a recipe needs; ``out`` only where workers see this machine's files."""
+    """What every training and every evaluation of a recipe needs; ``out`` only where workers see this machine's files.
+
+    Of several machines that share the work, the one with ``shard`` (k, n) has every n-th row from the k-th on, so that each
+    row is trained once.
+    """
 
     recipe: Recipe
     source: Collection
@@ -66,6 +70,7 @@ class Matrix:
     cache: bool
     out: Path | None
     models: dict[str, Folder] = field(default_factory=dict)
+    shard: tuple[int, int] = (1, 1)
 
     @property
     def threads(self) -> int:
@@ -80,7 +85,8 @@ class Matrix:
         return MatrixRow(method, seed, digest([self.source.id, self.recipe.method[method].model_dump(), train, seed]))
 
     def rows(self) -> list[MatrixRow]:
-        return [self.row(m, seed) for m in range(len(self.recipe.method)) for seed in self.recipe.seeds]
+        rows = [self.row(m, seed) for m in range(len(self.recipe.method)) for seed in self.recipe.seeds]
+        return rows[self.shard[0] - 1 :: self.shard[1]]
 
     def cells(self, row: MatrixRow) -> list[Cell]:
         """The evaluations of a row; tests that differ by label and metric alone are one."""

@@ -25,6 +25,7 @@ from handful.runs.learners import choose_part
 from handful.runs.matrix import Cell, Matrix, configured, fill, row_learner
 from handful.runs.recipe_file import flatten
 from handful.runs.run import Run
+from handful.runs.shards import gathered
 from handful.tasks.rule import Rule
 
 
@@ -158,27 +159,38 @@ def run_recipe(
     cache: bool = True,
     tasks: int | None = None,
     answers: bool = False,
+    shard: tuple[int, int] | None = None,
+    gather: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> RecipeResult:
     """Train and evaluate every method of a recipe; with ``out``, what is done already is not done again.
 
     Trainings and evaluations are spread over the engine's workers (see `evaluate` for ``workers``, ``engine``, ``address`` and
-    ``cache``), which changes no number. ``answers`` keeps every answer beside each run's table.
+    ``cache``), which changes no number. ``answers`` keeps every answer beside each run's table. ``shard`` (k, n) does every n-th
+    row of the table from the k-th on, so that n machines which share ``out`` fill it; ``gather`` then reads the whole of it.
     """
+    if (shard or gather) and out is None:
+        raise BadInput("shards of a table meet in a folder; name it with --out")
+    if shard and gather:
+        raise BadInput("--shard does a piece of the table and --gather reads all of it; give one of them")
     source = open_collection(collection or recipe.collection)
     compute = compute or Compute(threads=recipe.threads)
     for method in recipe.method:  # every name and option is checked before anything is trained
         if method.name:
             configured(method, 0)
-    matrix = Matrix(recipe, source, compute, tasks, answers, cache, out)
+    matrix = Matrix(recipe, source, compute, tasks, answers, cache, out, shard=shard or (1, 1))
     runs: dict[tuple[str, str, int], Run] = {}
     where = make_engine(engine, workers, address)
     try:
-        found = one_by_one(matrix, say) if where.workers == 1 and where.here else fill(matrix, where, out, say)
+        if gather and out is not None:
+            found = gathered(matrix, out)
+        else:
+            alone = where.workers == 1 and where.here
+            found = one_by_one(matrix, say) if alone else fill(matrix, where, out, say)
         for cell, run in found:
             for label in cell.labels:
                 runs[(matrix.spec(cell.row).title, label, cell.row.seed)] = run
-            if out:
+            if out and not shard:  # one shard knows the runs of the others as little as they know its own
                 RecipeResult(recipe, source, runs).keep(out)
     finally:
         if where is not engine:

@@ -21,7 +21,7 @@ def replay_rule(run: Run, collection: Collection | None = None) -> Rule:
         raise Mismatch(f"the tasks of the run of {run.method} cannot be drawn again: its run.json does not say how")
     if collection is None:
         place = run.facts.get("source")
-        if not place:
+        if not place or not isinstance(place, str):
             raise Missing(f"the run of {run.method} does not say where its collection lies; name the collection")
         collection = open_collection(place)
     if collection.id != identity["collection"]:

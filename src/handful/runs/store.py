@@ -10,10 +10,12 @@ from typing import Any
 
 import polars as pl
 
+from handful import registry
 from handful.errors import BadInput
 from handful.files import WRONG, read_json, write_atomically
 from handful.frames import read_frame, write_frame
 from handful.methods.answering import CHUNK
+from handful.metrics.context import PREFIX
 
 COUNTS = ("repeat", "task")
 _IDENTITY = {"collection": str, "part": str, "method": str, "tasks_id": str, "rule": dict, "metrics": list}
@@ -42,9 +44,17 @@ def read_part(path: Path, counts: Sequence[str]) -> pl.DataFrame:
         frame = read_frame(path)
         if odd := [c for c in counts if c not in frame.columns or not frame[c].dtype.is_integer()]:
             raise ValueError(f"it has no column of whole numbers {odd[0]!r}")
+        nested = [c for c in frame.columns if frame[c].dtype.is_nested() and not c.startswith("answer_")]
+        if odd := [*nested, *not_numbers(frame, [c for c in frame.columns if c.startswith(PREFIX)])]:
+            raise ValueError(f"its column {odd[0]!r} holds no numbers")
         return frame
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} is damaged ({error}); remove it and start the same command again") from error
+
+
+def not_numbers(frame: pl.DataFrame, columns: Iterable[str]) -> list[str]:
+    """Those of the columns that hold something else; one without any value is as good as numbers."""
+    return [c for c in columns if not frame[c].dtype.is_numeric() and frame[c].dtype != pl.Null]
 
 
 class RunFolder:
@@ -101,7 +111,12 @@ class RunFolder:
         for path in sorted((self.path / "parts").glob("*.parquet")):
             if not path.stem.isdecimal():
                 raise BadInput(f"{path} is not a part of a run; remove it")
-            parts[int(path.stem)] = read_part(path, COUNTS)
+            parts[int(path.stem)] = part = read_part(path, COUNTS)
+            scored = {c for m in self.identity["metrics"] for c in registry.get("metrics", m).columns}
+            if odd := not_numbers(part, sorted(scored & set(part.columns))):
+                raise BadInput(
+                    f"{path} is damaged (its {odd[0]} holds no numbers); remove it and start the same command again"
+                )
         return parts
 
     def finished(self) -> pl.DataFrame | None:

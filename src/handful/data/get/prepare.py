@@ -23,7 +23,7 @@ import numpy as np
 from handful.data.get.cifar import CLASSES_OF, SPLIT_OF
 from handful.data.sources import FILE_CAP, MEMBERS_CAP, ZipSource, open_source
 from handful.errors import BadInput
-from handful.files import fresh_folder, write_atomically
+from handful.files import WRONG, fresh_folder, write_atomically
 
 TOTAL_CAP = 1 << 36
 CUB_IMAGE = re.compile(r"CUB_200_2011/images/((\d{3})\.([^/]+)/[^/]+\.jpg)$", re.IGNORECASE)
@@ -73,7 +73,7 @@ def members(path: Path, wanted: Callable[[str], bool], skip: bool = False) -> It
                 if len(data) != member.size:
                     raise BadInput(f"{path} ends inside {name}; get it again")
                 yield name, data
-    except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, ValueError) as error:
+    except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, *WRONG) as error:
         raise BadInput(f"{path} is not a readable tar archive ({error}); get it again") from error
     except OSError as error:
         if error.errno is not None:

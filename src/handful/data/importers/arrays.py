@@ -48,7 +48,7 @@ def read_npz(file: Path, names: Sequence[str]) -> dict[str, Any]:
             for name in names:
                 if name in found:
                     _check_header(file, stored, name)
-                    found[name] = arrays[name]
+                    found[name] = _plain(name, arrays[name])
             return found
     except BadInput:
         raise
@@ -58,6 +58,19 @@ def read_npz(file: Path, names: Sequence[str]) -> dict[str, Any]:
         if isinstance(error, zipfile.BadZipFile) and not _begins_as_zip(file):
             raise BadInput(f"{file} is not a .npz file; save one with numpy.savez(features=..., labels=...)") from error
         raise BadInput(f"{file} cannot be read as .npz ({error or type(error).__name__})") from error
+
+
+def _plain(name: str, array: np.ndarray) -> np.ndarray:
+    """The array, if it holds numbers or text."""
+    if array.dtype.kind not in "biufUS":
+        raise ValueError(f"{name} holds {array.dtype}, neither numbers nor text")
+    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+        codes = np.ascontiguousarray(array).view(
+            np.uint32 if array.dtype.isnative else np.dtype(np.uint32).newbyteorder()
+        )
+        if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any():
+            raise ValueError(f"{name} holds text that is none")
+    return array
 
 
 def _begins_as_zip(file: Path) -> bool:
