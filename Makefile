@@ -29,7 +29,7 @@ lint: $(TEST_VENV)/ready
 	$(TEST_VENV)/bin/mypy
 
 docs: $(TEST_VENV)/ready
-	$(TEST_VENV)/bin/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e ".[docs]"
+	$(TEST_VENV)/bin/python -m pip install -qq --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(TEST_VENV)/bin/mkdocs build --strict
 
 $(DEMO_VENV)/ready: pyproject.toml constraints.txt

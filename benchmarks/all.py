@@ -24,6 +24,8 @@ LONGEST = int(os.environ.get("BENCHMARK_SECONDS", "600"))
 CASES: dict[str, list[str]] = {
     "per_task": [],
     "maml_clone": [],
+    "peers": [],
+    "two_cores": [],
     "sinkhorn": ["--repeats", "2"],
     "wordnet_networkx": [],
     "growth": [],
