@@ -15,10 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
+from handful.cores import cores
 from handful.data.collection import Card
 from handful.errors import HandfulError
 from handful.nets import build as build_net
-from handful.nets.compute import cores
 from handful.options import parse_range, parse_spec
 from handful.runs.matrix import configured
 from handful.runs.recipe import MethodSpec, Recipe, RuleSpec

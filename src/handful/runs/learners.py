@@ -45,7 +45,9 @@ def chosen(spec: Spec, options: Mapping[str, Any] | None = None, compute: Comput
 def named(name: str, options: Mapping[str, Any] | None = None, seed: int | None = None) -> Method:
     """A method by name; ``seed`` is that of all its schedules for which the options name none."""
     method: Method = registry.make("methods", name, options)
-    for field in dataclasses.fields(method) if seed is not None else ():
+    if seed is None:
+        return method
+    for field in dataclasses.fields(method):
         schedule, given = getattr(method, field.name), (options or {}).get(field.name)
         named_already = f"{field.name}.seed" in (options or {}) or (isinstance(given, Mapping) and "seed" in given)
         if isinstance(schedule, Schedule) and not named_already:
