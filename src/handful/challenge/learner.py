@@ -24,6 +24,7 @@ from handful.challenge.sandbox import Session
 from handful.errors import HandfulError
 from handful.files import WRONG, read_json
 from handful.methods.contract import Learner, Method, Predictor
+from handful.nets.building import seen
 from handful.nets.compute import Compute
 from handful.options import parse_spec
 from handful.tasks.episode import Query, Support
@@ -169,10 +170,10 @@ def facts_of(submission: Path) -> dict[str, Any]:
 def seen_by(net: str) -> str:
     """What a backbone was trained on before it came here, in words; nothing if it starts from random weights."""
     try:
-        name, options = parse_spec(net)
+        options = parse_spec(net)[1]
         if "weights" in options:
             return f"weights of its own ({Path(options['weights']).name[:60]})"
-        return str(getattr(registry.get("nets", name), "seen", ""))
+        return seen(net)
     except HandfulError:
         return ""
 

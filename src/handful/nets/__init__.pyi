@@ -5,6 +5,7 @@ from handful.nets.building import build
 from handful.nets.clip import Clip
 from handful.nets.compute import Compute
 from handful.nets.conv4 import Conv4
+from handful.nets.given import Given
 from handful.nets.lite import Lite0
 from handful.nets.lite import Lite1
 from handful.nets.lite import Lite2
@@ -14,6 +15,7 @@ from handful.nets.resnet import ResNet10
 from handful.nets.resnet import ResNet18
 from handful.nets.resnet import ResNet50
 from handful.nets.resnet12 import ResNet12
+from handful.nets.torch_file import TorchFile
 from handful.nets.vggs import VGGS
 from handful.nets.wrn import WRN2810
 
@@ -22,6 +24,7 @@ __all__ = [
     "Clip",
     "Compute",
     "Conv4",
+    "Given",
     "Lite0",
     "Lite1",
     "Lite2",
@@ -31,6 +34,7 @@ __all__ = [
     "ResNet12",
     "ResNet18",
     "ResNet50",
+    "TorchFile",
     "VGGS",
     "WRN2810",
     "build",

@@ -16,6 +16,7 @@ from handful.data.collection import Collection
 from handful.errors import BadInput
 from handful.files import write_atomically
 from handful.metrics import mean_interval
+from handful.nets.building import seen
 from handful.options import parse_spec
 from handful.runs.run import DAGGER, TRANSDUCTIVE, Run
 
@@ -118,9 +119,6 @@ def seen_by(run: Run) -> str:
     """What the weights that a run started from had been trained on, in words; empty where they started from nothing."""
     net = str(run.identity.get("options", {}).get("net") or "")
     try:
-        name, options = parse_spec(net)
+        return seen(net) if parse_spec(net)[0] in registry.names("nets") else ""
     except BadInput:  # a run's folder may come from anyone
         return ""
-    if name not in registry.names("nets") or options.get("pretrained") == "0":
-        return ""
-    return "other images" if options.get("weights") else registry.get("nets", name).seen
