@@ -74,6 +74,10 @@ BUILTIN: dict[str, dict[str, str]] = {
         "vggs": "handful.nets.vggs:VGGS",
         "module": "handful.nets.given:Given",
         "torch": "handful.nets.torch_file:TorchFile",
+        "timm": "handful.nets.timm_net:Timm",
+        "hf": "handful.nets.hf:Hf",
+        "open_clip": "handful.nets.open_clip_net:OpenClip",
+        "onnx": "handful.nets.onnx_net:Onnx",
     },
     "methods": {
         "protonet": "handful.methods.metric.protonet:ProtoNet",
