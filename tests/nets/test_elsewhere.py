@@ -22,6 +22,8 @@ from handful.nets.compute import Compute
 from handful.nets.elsewhere import require_without_torchvision
 from handful.nets.feature_cache import FeatureCache
 from handful.nets.features import embed_images
+from handful.photos.encoder import Encoder
+from handful.runs.learners import chosen
 from made.patterns import blobs
 
 SHAPE = (24, 20, 3)
@@ -170,21 +172,26 @@ def test_a_stand_in_for_torchvision_is_gone_after_the_import():
 # open_clip
 
 
-@needs_open_clip
-def test_open_clip_features_are_its_model_s(tmp_path):
+def open_clip_file(folder):
+    """A tiny model that open_clip knows from now on, its spec, and itself."""
     open_clip = require_without_torchvision("open_clip", "open-clip", "timm open_clip_torch")
     vision = {"image_size": 32, "layers": 2, "width": 64, "head_width": 32, "patch_size": 16}
     text = {"context_length": 8, "vocab_size": 50, "width": 16, "heads": 2, "layers": 1}
     facts = {"embed_dim": 12, "vision_cfg": vision, "text_cfg": text}
-    (tmp_path / "handful-tiny.json").write_text(json.dumps(facts))
-    open_clip.add_model_config(tmp_path / "handful-tiny.json")
+    (folder / "handful-tiny.json").write_text(json.dumps(facts))
+    open_clip.add_model_config(folder / "handful-tiny.json")
     torch.manual_seed(0)
     model = open_clip.create_model("handful-tiny").eval()
-    save_file(model.state_dict(), tmp_path / "w.safetensors")
+    save_file(model.state_dict(), folder / "w.safetensors")
+    return f"open_clip:handful-tiny/{folder / 'w.safetensors'}", model, open_clip
+
+
+@needs_open_clip
+def test_open_clip_features_are_its_model_s(tmp_path):
+    spec, model, open_clip = open_clip_file(tmp_path)
     images = np.random.default_rng(1).integers(0, 256, (3, 32, 32, 3), dtype=np.uint8)
     mean, std = np.array(open_clip.OPENAI_DATASET_MEAN), np.array(open_clip.OPENAI_DATASET_STD)
     x = torch.from_numpy((images / 255 - mean) / std).permute(0, 3, 1, 2).float()
-    spec = f"open_clip:handful-tiny/{tmp_path / 'w.safetensors'}"
     with torch.no_grad():
         close(embed(spec, images=images), model.encode_image(x))
     assert embed(spec, maps=True).shape == (3, 64, 2, 2)
@@ -297,6 +304,17 @@ def test_a_model_folder_runs_no_code_that_it_names(tmp_path):
     with pytest.raises(BadInput, match="give it again"):
         hf.load(tmp_path / "model")
     assert hf.load(tmp_path / "model", net=spec).backbone.width == 7
+    assert chosen(tmp_path / "model", {"net": spec}).backbone.width == 7
+
+
+def test_photos_are_read_as_large_as_the_encoder_wants_them(tmp_path):
+    onnx_file(tmp_path / "net.onnx")
+    assert Encoder(f"onnx:{tmp_path / 'net.onnx'}").size == 224
+    folder = tmp_path / "large"
+    hf_folder("dinov2", folder)
+    facts = json.loads((folder / "preprocessor_config.json").read_text())
+    (folder / "preprocessor_config.json").write_text(json.dumps({**facts, "size": {"shortest_edge": 300}}))
+    assert Encoder(f"hf:{folder}").size == 300
 
 
 # all of them through the verbs
@@ -322,7 +340,7 @@ def verb(*words: str) -> None:
     assert end.value.code == 0, words
 
 
-@pytest.mark.parametrize("kind", ["hf", "timm", "onnx", "torch"])
+@pytest.mark.parametrize("kind", ["hf", "timm", "open_clip", "onnx", "torch"])
 def test_eval_fit_audit_cache_and_resume(kind, made, tmp_path, monkeypatch):
     monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "cache"))
     if kind == "hf":
@@ -334,6 +352,10 @@ def test_eval_fit_audit_cache_and_resume(kind, made, tmp_path, monkeypatch):
         torch.manual_seed(0)
         save_file(timm.create_model("vit_tiny_patch16_224", img_size=32).state_dict(), tmp_path / "w.safetensors")
         spec = f"timm:vit_tiny_patch16_224,size=32,weights={tmp_path / 'w.safetensors'}"
+    elif kind == "open_clip":
+        if said := lacking("open_clip", "open-clip", "timm open_clip_torch"):
+            pytest.skip(said)
+        spec = open_clip_file(tmp_path)[0]
     elif kind == "onnx":
         onnx_file(tmp_path / "net.onnx")
         spec = f"onnx:{tmp_path / 'net.onnx'}"
@@ -367,6 +389,8 @@ def test_eval_fit_audit_cache_and_resume(kind, made, tmp_path, monkeypatch):
         *["audit", blobs, "--only", "difficulty", "--minutes", "0.1", "--net", spec, "--out", str(tmp_path / "a.html")]
     )
     verb("fit", str(made / "photos"), "--out", str(tmp_path / "model"), "--net", spec)
+    if kind == "torch":
+        verb("predict", str(tmp_path / "model"), str(made / "photos" / "oak"), "--net", spec)
     again = {} if kind != "torch" else {"net": spec}
     answers = hf.load(tmp_path / "model", **again).predict(made / "photos" / "oak")
     assert answers.probabilities.shape == (5, 2)

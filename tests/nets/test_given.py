@@ -71,6 +71,20 @@ def test_a_run_names_the_module_in_text_and_goes_on_only_with_the_same(tmp_path)
         hf.evaluate(hf.methods.NearestCentroid(net=module(seed=1)), tasks(), n=4, out=tmp_path / "run")
 
 
+def test_a_module_goes_to_other_processes_and_scores_the_same():
+    method = hf.methods.NearestCentroid(net=module())
+    here, there = (hf.evaluate(method, tasks(), n=4, engine=e, workers=w) for e, w in (("inline", 1), ("processes", 2)))
+    assert here.frame.equals(there.frame)
+
+
+def test_a_recipe_s_kept_model_is_loaded_with_the_module_again(tmp_path):
+    from handful.runs.learners import learner_of
+
+    method = hf.methods.ProtoNet(net=module(), schedule=hf.Schedule(steps=1))
+    first, second = (learner_of(method, train=tasks("train"), keep=tmp_path / "model") for _ in range(2))
+    assert all(torch.equal(v, second.state()[k]) for k, v in first.state().items())
+
+
 def test_what_a_module_computes_is_part_of_its_name():
     relu, tanh = nn.Sequential(nn.Flatten(), nn.ReLU()), nn.Sequential(nn.Flatten(), nn.Tanh())
     assert hf.methods.ProtoNet(net=relu) != hf.methods.ProtoNet(net=tanh)

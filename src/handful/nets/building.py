@@ -91,12 +91,17 @@ def given_again(saved: Any, net: Any, where: str) -> Any:
     """The net of a saved model, or what is given for it. A model folder may be a stranger's, so no code that it names is run."""
     if net is not None:
         return net
-    if isinstance(saved, str) and parse_spec(saved)[0] in ("module", "torch"):
+    if own(saved):
         raise BadInput(
             f"{where} was made with a network of your own ({saved}), whose class it does not hold; give it again: "
-            "hf.load(FOLDER, net=...)"
+            "hf.load(FOLDER, net=...), or on the command line predict --net, eval --set net="
         )
     return saved
+
+
+def own(spec: Any) -> bool:
+    """Whether a spec stands for code of the user's own, which no model folder holds."""
+    return isinstance(spec, str) and parse_spec(spec)[0] in ("module", "torch")
 
 
 def as_saved(spec: str, state: dict[str, Tensor]) -> str:

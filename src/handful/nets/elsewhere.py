@@ -49,6 +49,12 @@ class Elsewhere(Backbone):
             reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
             raise BadInput(f"{type(self).__name__} gives no features of an image of {self.shape} ({reason})") from error
 
+    @property
+    def reads(self) -> int:
+        """The side in pixels below which an image would have to be enlarged."""
+        sides = self.preprocessing.resize or self.preprocessing.crop or 0
+        return max(sides) if isinstance(sides, tuple) else sides
+
     def normalise(self, images: Tensor) -> Tensor:
         return self.preprocessing(images, self.dtype)
 

@@ -177,7 +177,7 @@ class Given(Backbone):
 
     def __init__(self, shape: tuple[int, ...], name: str = "", hash: str = ""):
         raise BadInput(
-            f"the net was a module given from Python ({name or 'no name'}), which text cannot make; give it again: hf.load(FOLDER, net=module)"
+            f"the net was a module given from Python ({name or 'no name'}), which its name cannot make; give the module itself"
         )
 
 

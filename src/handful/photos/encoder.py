@@ -47,6 +47,8 @@ class Encoder:
                 self.backbone = build(net, (self.size, self.size, 3)).to(self.compute.device).eval()
             except Missing as error:
                 raise Missing(f"{error}; or say --net pixels to do without a pretrained network") from error
+            if (wants := getattr(self.backbone, "reads", 0)) > self.size:
+                self.size, self.backbone.shape = wants, (wants, wants, 3)
             if state is not None:
                 load_state(self.backbone, state, "the model's encoder")
         # A file on this machine means nothing on another, so the weights go along instead of their path.
