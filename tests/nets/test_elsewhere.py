@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -24,6 +25,7 @@ from handful.nets.feature_cache import FeatureCache
 from handful.nets.features import embed_images
 from handful.photos.encoder import Encoder
 from handful.runs.learners import chosen
+from made.benches import small
 from made.patterns import blobs
 
 SHAPE = (24, 20, 3)
@@ -154,6 +156,8 @@ def test_timm_says_at_once_what_it_cannot_do(monkeypatch):
         build("timm:resnet18.a1_in1k", SHAPE)
     with pytest.raises(BadInput, match="timm knows no model 'resnet1888'"):
         build("timm:resnet1888", SHAPE)
+    with pytest.raises(BadInput, match="not these weights"):
+        build("timm:resnet18.nothing", SHAPE)
     with pytest.raises(BadInput, match="write timm:NAME"):
         build("timm", SHAPE)
 
@@ -264,6 +268,32 @@ class Mine(nn.Module):
 """
 
 
+RECIPE = """
+title = "A class in a file"
+collection = "tiny"
+options = { net = "torch:mine.py:Mine" }
+options-tasks = { schedule = { steps = 1 } }
+
+[rule]
+rule = "n-way"
+ways = 3
+shots = 2
+
+[train]
+queries = 3
+
+[tests]
+queries = 3
+tasks = 3
+
+[[test]]
+label = "2-shot"
+
+[[method]]
+name = "protonet"
+"""
+
+
 def torch_file(folder) -> tuple[str, nn.Module]:
     (folder / "mine.py").write_text(CODE)
     torch.manual_seed(3)
@@ -279,6 +309,26 @@ def test_a_class_in_a_file_has_the_weights_beside_it(tmp_path):
         close(embed(spec, maps=True), layer(x).relu())
     torch.save({f"layer.{k}": v for k, v in layer.state_dict().items()}, tmp_path / "mine.pth")
     close(embed(spec), embed(spec.replace(".safetensors", ".pth")))
+
+
+def test_a_run_does_not_go_on_with_other_code(tmp_path):
+    spec, _ = torch_file(tmp_path)
+    rule = hf.tasks.NWay(small().test, 3, 2, 3)
+    hf.evaluate(hf.methods.NearestCentroid(net=spec), rule, n=3, out=tmp_path / "run")
+    (tmp_path / "mine.py").write_text(CODE.replace("relu", "tanh"))
+    with pytest.raises(BadInput, match=r"another run's results \(its code differ"):
+        hf.evaluate(hf.methods.NearestCentroid(net=spec), rule, n=3, out=tmp_path / "run")
+
+
+def test_a_recipe_takes_a_class_in_a_file(tmp_path, monkeypatch):
+    torch_file(tmp_path)
+    small().save(tmp_path / "tiny")
+    (tmp_path / "mine.toml").write_text(RECIPE)
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):  # the second time the trained model is loaded again
+        verb("run", "mine.toml", "--out", "out")
+        (table,) = (tmp_path / "out").rglob("tasks.parquet")
+        shutil.rmtree(table.parent)
 
 
 @pytest.mark.parametrize(

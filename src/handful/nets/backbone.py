@@ -30,6 +30,8 @@ class Backbone(nn.Module, metaclass=Checked):
     installed, frozen, portable
         Whether its weights are found again by its spec (they come with a package, or from where the spec says); whether it is
         used as it is, never trained here; whether a model folder can take it along.
+    code
+        What it computes with beside its weights, where that may change under the same spec: a file's hash, a library's version.
     kept
         Whether its features may be kept: all that it computes with is known by its classes, options and weights.
     seen
@@ -40,6 +42,7 @@ class Backbone(nn.Module, metaclass=Checked):
     frozen: ClassVar[bool] = False
     portable: ClassVar[bool] = True
     kept: ClassVar[bool] = True
+    code: str = ""
     seen: ClassVar[str] = ""
 
     mean: ClassVar[tuple[float, ...]] = (0.0,)

@@ -33,13 +33,11 @@ class Elsewhere(Backbone):
 
     installed, frozen, seen = True, True, CARD
     preprocessing: Preprocessing
-    versions: str = ""
 
     def prepare(self, preprocessing: Preprocessing, module: str) -> None:
         """Take on how images are to come and measure what goes out; features are known by the library's version too."""
         self.preprocessing, self.mean, self.std = preprocessing, preprocessing.mean, preprocessing.std  # type: ignore[misc]
-        self.described = repr(preprocessing)
-        self.versions = f"{module} {getattr(sys.modules.get(module), '__version__', '')}"
+        self.code = f"{module} {getattr(sys.modules.get(module), '__version__', '')} {preprocessing}"
         self.eval()
         try:
             with torch.no_grad():

@@ -23,6 +23,8 @@ class OpenClip(Elsewhere):
     def __init__(self, shape: tuple[int, ...], model: str = "", pretrained: bool = True):
         super().__init__(shape)
         open_clip = require_without_torchvision("open_clip", "open-clip", "timm open_clip_torch")
+        if not model:
+            raise BadInput("the net open_clip needs a model; write open_clip:NAME/WEIGHTS or open_clip:FOLDER")
         name, _, tag = model.partition("/")
         file = Path(tag) if Path(tag).is_file() else Path(f"/{tag}") if Path(f"/{tag}").is_file() else None
         options: dict[str, Any] = {}

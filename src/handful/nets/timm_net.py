@@ -93,7 +93,10 @@ def _at_hand(timm: object, model: str) -> None:
     """Refuse a model with published weights that are neither here nor in reach, or with none."""
     import huggingface_hub as hub
 
-    facts = timm.get_pretrained_cfg(model) if not model.startswith("hf-hub:") else None  # type: ignore[attr-defined]
+    try:
+        facts = timm.get_pretrained_cfg(model) if not model.startswith("hf-hub:") else None  # type: ignore[attr-defined]
+    except RuntimeError as error:
+        raise BadInput(f"timm knows the model, but not these weights of it ({error})") from error
     if facts is not None and not facts.has_weights:
         raise BadInput(f"timm has no trained weights of {model}; give a file: timm:{model},weights=FILE")
     place = model.removeprefix("hf-hub:") if facts is None else facts.hf_hub_id

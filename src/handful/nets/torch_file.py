@@ -27,9 +27,7 @@ class TorchFile(Wrapped):
         place, _, name = model.rpartition(":")
         made = called(load_class(place, name), tuple(shape))
         super().__init__(shape, made)
-        self.code = file_digest(
-            Path(place)
-        )  # features and their cache are known by the whole file, not by the class alone
+        self.code = file_digest(Path(place))  # the whole file: a class may use its helpers
 
 
 def load_class(place: str, name: str) -> Any:

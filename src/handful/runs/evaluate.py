@@ -169,6 +169,7 @@ def identify(job: ScoringJob, seed: int) -> dict[str, Any]:
         "method": learner.method.name,
         "options": learner.method.options(),
         "weights": weights.hexdigest()[:16],
+        **({"code": code} if (code := getattr(getattr(learner, "backbone", None), "code", "")) else {}),
         "device": learner.compute.device,
         "precision": learner.compute.precision,
         "answers": job.answers,
