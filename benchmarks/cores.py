@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from machine import quiet, verdict
 
+from handful.cores import cores
 from handful.nets import build, features
-from handful.nets.compute import Compute, cores
+from handful.nets.compute import Compute
 
 
 def main() -> None:

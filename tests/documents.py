@@ -35,6 +35,9 @@ NOT_RUN = {
     "handful challenge submit": "needs a service; run by the tests of challenges",
     "handful challenge export": "needs a challenge that has been run; run by the tests of challenges",
     "handful challenge run": "needs containment and the organiser's data; run by the tests of challenges",
+    "handful challenge clone": "needs a challenge; run by the tests of challenges",
+    "handful challenge codabench": "needs a bundle; run by the tests of challenges",
+    "handful challenge password": "needs an account; run by the tests of challenges",
     "handful challenge validate": "needs the organiser's data; run by the tests of challenges",
 }
 

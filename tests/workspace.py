@@ -149,7 +149,7 @@ def make(folder: Path, page: str) -> None:
 def small_world(folder: Path, made: dict[str, Path]) -> Iterator[None]:
     """The world with few classes, small images and few of them, drawn once a spec instead of image by image."""
     from handful import registry
-    from handful.data.store import open_packed
+    from handful.data.collection import open_packed
     from handful.data.world import drawn
 
     def opened(**knobs: Any) -> Collection:

@@ -171,6 +171,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "world": "handful.data.world:world",
     },
     "engines": {
+        "cores": "handful.runs.every_core:EveryCore",
         "inline": "handful.runs.engine:Inline",
         "processes": "handful.runs.engine:Processes",
         "ray": "handful.runs.ray:Ray",

@@ -19,6 +19,7 @@ from handful.challenge.worker import Worker
 
 def main() -> None:
     url, root, state, seconds = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), float(sys.argv[4])
+    planted = sys.argv[5:] != ["steady"]
 
     def run(lease, secret, place, progress):
         with open(state / "began.txt", "a") as file:
@@ -26,7 +27,7 @@ def main() -> None:
         for step in range(4):
             time.sleep(seconds / 4)
             progress(step + 1, 4)
-        if lease.submission % 5 == 0:
+        if planted and lease.submission % 5 == 0:
             return Outcome(failure=Failure("FIT_ERROR", "fit", "planted"), seconds=seconds)
         row = {"repeat": 0, "task": 0, "ways": 2, "shots": 1, "dataset": "a", "queries": 4, "accuracy": 0.5}
         frame = pl.DataFrame([{**row, "balanced": 0.5, "normalised": lease.submission / 100}])

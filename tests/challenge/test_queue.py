@@ -27,9 +27,9 @@ HERE = Path(__file__).parent
 COUNT = 50
 
 
-def start(url: str, root: Path, state: Path, seconds: float = 0.2) -> subprocess.Popen[str]:
+def start(url: str, root: Path, state: Path, seconds: float = 0.2, *more: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "src"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "queue_worker.py"), url, str(root), str(state), str(seconds)]
+    command = [sys.executable, str(HERE / "queue_worker.py"), url, str(root), str(state), str(seconds), *more]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout.readline().strip() == "ready"
     return process

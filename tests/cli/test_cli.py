@@ -82,6 +82,34 @@ def test_what_cannot_be_written_as_its_name_says_is_refused(capsys, tmp_path, mo
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("verb", ["eval", "train"])
+def test_swapped_arguments_are_put_in_order(capsys, tmp_path, verb):
+    more = ("--out", str(tmp_path / "m")) if verb == "train" else ()
+    code, out, err = call(capsys, verb, "world", "protonet", *more)
+    assert code == 2 and not out and f"the method comes first: handful {verb} protonet world" in err
+
+
+def test_a_seed_reaches_every_stage_of_a_training_unless_an_option_names_another(capsys, packed, tmp_path):
+    words = (
+        "train",
+        "mtl",
+        packed,
+        *FEW,
+        "-s",
+        "net=conv4:filters=4",
+        "-s",
+        "schedule.steps=3",
+        "-s",
+        "pretrain.steps=2",
+    )
+    assert call(capsys, *words, "--out", str(tmp_path / "m"), "--seed", "7")[0] == 0
+    options = json.loads((tmp_path / "m" / "model.json").read_text())["options"]
+    assert options["schedule"]["seed"] == options["pretrain"]["seed"] == 7
+    own = ("--out", str(tmp_path / "own"), "--seed", "7", "-s", "schedule.seed=3")
+    assert call(capsys, *words, *own)[0] == 0
+    assert json.loads((tmp_path / "own" / "model.json").read_text())["options"]["schedule"]["seed"] == 3
+
+
 def test_a_terminal_without_special_letters_still_shows_statistics(packed):
     done = subprocess.run(
         [*COMMAND, "data", "stats", packed], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "cp1252"}
@@ -171,8 +199,9 @@ def test_methods_are_a_table_that_can_be_filtered(capsys):
     assert {name: rows[name]["setting"] for name in settings} == settings
     assert rows["tpn"]["transductive"] and not rows["protonet"]["transductive"]
     code, out, _ = call(capsys, "ls", "methods", "--family", "metric", "--transductive")
-    head, *lines = out.splitlines()
+    head, *lines, marks = out.splitlines()
     assert code == 0 and head.split()[:3] == ["name", "family", "setting"]
+    assert all(mark in marks for mark in ("GL: ", "LL: ", "TT: "))
     wanted = {n for n, r in rows.items() if r["family"] == "metric" and r["transductive"]}
     assert {line.split()[0] for line in lines} == wanted and "tpn" in wanted
     for arguments, words in (

@@ -8,9 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from handful.data.collection import Card, Collection, as_table
+from handful.data.collection import Card, Collection, as_table, open_packed
 from handful.data.splits import ByCount, ByFile, ByFraction, add_scheme, class_overlaps
-from handful.data.store import open_packed
 from handful.errors import BadInput
 from made.patterns import blobs
 

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from handful.data.store import open_packed, seal
+from handful.data.collection import open_packed
+from handful.data.store import seal
 from handful.errors import BadInput
 from made.patterns import blobs
 
@@ -58,7 +59,7 @@ def test_classes_of_one_image_are_packed_and_pointed_out_but_serve_no_task(tree,
     root = tree({f"c{c}/1.png": encoded(noise(c)) for c in range(6)})
     assert handful("data", "pack", root, tmp_path / "out", "--size", 8).returncode == 0
     assert "6 classes with one image can be in no task: c0, c1" in handful("data", "check", tmp_path / "out").stdout
-    from handful.data.store import open_packed
+    from handful.data.collection import open_packed
     from handful.errors import Infeasible
     from handful.tasks.nway import NWay
 

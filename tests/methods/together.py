@@ -8,7 +8,7 @@ import sys
 import torch
 
 from handful.cli import main
-from handful.data.store import open_packed
+from handful.data.collection import open_packed
 from handful.methods import make
 from handful.methods.distributed import join
 from handful.tasks import NWay

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 
+from handful.cores import cores, given, quota, stay_on_one
 from handful.errors import BadInput
-from handful.nets import compute, features
+from handful.nets import features
 from handful.nets.building import build
-from handful.nets.compute import Compute, cores
+from handful.nets.compute import Compute
 
 
 @pytest.fixture
@@ -40,28 +42,64 @@ def test_threads_within_an_operation_leave_the_batches_to_one_another(images, mo
     assert features.embed_images(net, images[:0], Compute(batch=8)).shape == (0, 8)
 
 
-def test_the_machine_says_how_many_cores_and_a_person_may_say_fewer(monkeypatch):
-    cores.cache_clear()
+@pytest.fixture
+def fresh():
+    given.cache_clear()
+    yield
+    given.cache_clear()
+
+
+def test_the_machine_says_how_many_cores_and_a_person_may_say_fewer(monkeypatch, fresh):
     monkeypatch.delenv("HANDFUL_CORES", raising=False)
-    given = cores()
-    assert given >= 1
-    for text, wanted in (("1", 1), ("100000", given)):
-        cores.cache_clear()
+    all_of_them = cores()
+    assert all_of_them >= 1
+    for text, wanted in (("1", 1), ("100000", all_of_them)):
+        given.cache_clear()
         monkeypatch.setenv("HANDFUL_CORES", text)
         assert cores() == wanted
     for text in ("0", "many", "-1"):
-        cores.cache_clear()
+        given.cache_clear()
         monkeypatch.setenv("HANDFUL_CORES", text)
         with pytest.raises(BadInput, match="HANDFUL_CORES"):
             cores()
-    cores.cache_clear()
 
 
-def test_a_containers_quota_counts(monkeypatch, tmp_path):
-    cores.cache_clear()
+def test_a_thread_beside_others_has_one_core(monkeypatch):
+    monkeypatch.setattr("handful.cores.given", lambda: 16)
+
+    def count() -> int:
+        stay_on_one()
+        return cores()
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(count).result() == 1
+    assert cores() == 16
+
+
+def written(folder, **files):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def test_a_containers_quota_counts_in_both_versions_of_control_groups(tmp_path):
+    mine = tmp_path / "mine"
+    mine.write_text("0::/jobs/seven\n")
+    assert quota(tmp_path / "none", mine) == float("inf")
+    written(tmp_path / "two" / "jobs", cpu__max="250000 100000\n")
+    written(tmp_path / "two" / "jobs" / "seven", cpu__max="max 100000\n")
+    assert quota(tmp_path / "two", mine) == 2.5  # of the group above
+    mine.write_text("4:cpu,cpuacct:/box\n0::/\n")
+    written(tmp_path / "one" / "cpu", cpu__cfs_quota_us="-1\n", cpu__cfs_period_us="100000\n")
+    assert quota(tmp_path / "one", mine) == float("inf")
+    written(tmp_path / "one" / "cpu,cpuacct" / "box", cpu__cfs_quota_us="150000\n", cpu__cfs_period_us="100000\n")
+    assert quota(tmp_path / "one", mine) == 1.5
+
+
+def test_a_quota_is_rounded_up_and_never_above_the_affinity(monkeypatch, fresh):
     monkeypatch.delenv("HANDFUL_CORES", raising=False)
-    monkeypatch.setattr(compute.os, "sched_getaffinity", lambda pid: set(range(16)), raising=False)
-    (tmp_path / "cpu.max").write_text("250000 100000\n")
-    monkeypatch.setattr(compute, "Path", lambda text: tmp_path / "cpu.max")
-    assert cores() == 3
-    cores.cache_clear()
+    monkeypatch.setattr("handful.cores.os.sched_getaffinity", lambda pid: set(range(16)), raising=False)
+    for allowed, wanted in ((2.5, 3), (0.2, 1), (40, 16), (float("inf"), 16)):
+        given.cache_clear()
+        monkeypatch.setattr("handful.cores.quota", lambda allowed=allowed: allowed)
+        assert cores() == wanted

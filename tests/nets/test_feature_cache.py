@@ -17,7 +17,7 @@ from PIL import Image
 
 from handful.cache import clear, entries, trim
 from handful.cli import main
-from handful.data.store import open_packed
+from handful.data.collection import open_packed
 from handful.errors import BadInput
 from handful.methods import make
 from handful.nets import build

@@ -85,6 +85,19 @@ def test_runs_that_differ_in_a_training_seed_alone_are_one_method(base):
     assert len(set(twice)) == 3, "the same training twice is no second seed"
 
 
+def test_a_pretrained_encoder_is_said_to_be_one_wherever_its_number_stands(base):
+    def with_net(net, more):
+        identity = {**base.identity, "options": {**base.identity["options"], "net": net}}
+        frame = base.frame.with_columns(accuracy=(base.frame["accuracy"] * 0.5 + more))
+        return dataclasses.replace(base, identity=identity, path=None, frame=frame)
+
+    report = Report({"ours": with_net("conv4", 0.0), "theirs": with_net("lite0:size=64", 0.4)})
+    text = str(report)
+    assert "lite0:size=64 (pretrained on ImageNet's classes)" in text and "| conv4" in text
+    assert "pretrained on ImageNet's classes, which ours had not seen" in text
+    assert "pretrained on" not in str(Report({"a": with_net("conv4", 0.0), "b": with_net("lite0:pretrained=0", 0.1)}))
+
+
 def test_json_facts_are_the_tables_facts(folders, capsys, tmp_path):
     code, out, err = call(
         capsys, "report", str(folders), "--json", "--tables", str(tmp_path), "--as", "csv", "--test", "t"

@@ -59,7 +59,7 @@ def test_work_that_always_kills_its_worker_ends_in_one_sentence():
 
 
 def test_an_engine_is_chosen_by_name_or_by_workers():
-    assert make_engine().name == "inline" and make_engine(workers=1).name == "inline"
+    assert make_engine().name == "cores" and make_engine(workers=1).name == "inline"
     assert (make_engine(workers=3).name, make_engine(workers=3).workers) == ("processes", 3)
     with pytest.raises(BadInput, match="did you mean processes"):
         make_engine("process")
@@ -131,8 +131,8 @@ def test_the_command_line_runs_and_profiles_on_an_engine(packed, tmp_path, monke
         assert 0 < sum(profile["shares"].values()) + profile["rest"] <= 1 + 1e-9
     assert summaries[0] == summaries[1]
     with pytest.raises(SystemExit) as end:
-        main([*words, "--engine", "threads"])
-    assert end.value.code == 2 and "known: inline, processes, ray" in capsys.readouterr().err
+        main([*words, "--engine", "kubernetes"])
+    assert end.value.code == 2 and "known: cores, inline, processes, ray" in capsys.readouterr().err
 
 
 def test_a_parcel_is_shipped_once_and_only_whole(packed, tmp_path):

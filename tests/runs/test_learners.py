@@ -9,6 +9,7 @@ import pytest
 
 import handful as hf
 from handful.errors import BadInput, Mismatch
+from handful.runs.learners import chosen
 from handful.runs.replay import replay_rule
 from handful.tasks import NWay
 from made.benches import small
@@ -93,3 +94,20 @@ def test_the_tasks_of_a_part_that_no_split_made_are_drawn_again():
     run.facts.pop("rows")
     with pytest.raises(Mismatch, match="cannot be cut out"):
         replay_rule(run)
+
+
+def test_a_misspelt_packaged_model_is_told_the_packaged_ones():
+    with pytest.raises(BadInput, match=r"no packaged model named 'cifar-fs/protonett'; did you mean cifar-fs/protonet"):
+        chosen("cifar-fs/protonett")
+    with pytest.raises(BadInput, match="did you mean"):
+        chosen("protonett")
+
+
+def test_a_learner_of_images_of_another_size_is_refused_in_one_sentence():
+    other = hf.world(size=16, classes=12, images=12)
+    learner = hf.methods.make("protonet", net="conv4:filters=4").untrained((32, 32, 3))
+    for method in (learner, *(hf.methods.make(name).untrained((32, 32, 3)) for name in ("fo-maml", "lp-ft-fb"))):
+        words = r"made for images of \(32, 32, 3\), world has \(16, 16, 3\); pack them"
+        with pytest.raises(Mismatch, match=words) as caught:
+            hf.evaluate(method, NWay(other.test, 2, 1, 1), n=2)
+        assert "\n" not in str(caught.value)

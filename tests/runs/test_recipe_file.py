@@ -8,7 +8,8 @@ import pytest
 
 from handful import registry
 from handful.errors import BadInput
-from handful.runs.recipe import configured, packaged, read_facts, read_recipe, shortened
+from handful.runs.matrix import configured
+from handful.runs.recipe import packaged, read_facts, read_recipe, shortened
 from handful.runs.recipe_file import flatten
 
 FILE = """

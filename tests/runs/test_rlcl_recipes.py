@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from handful.metrics.pairs import harmonic
-from handful.runs.recipe import configured, packaged, read_recipe
+from handful.runs.matrix import configured
+from handful.runs.recipe import packaged, read_recipe
 
 TABLES = [("table1", ()), ("table1", ("act",)), ("table4", ()), ("table5", ())]
 ALL = [(name, (*more, *words)) for name, more in TABLES for words in ((), ("words",))]

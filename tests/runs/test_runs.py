@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from handful.data.store import open_packed
+from handful.data.collection import open_packed
 from handful.errors import BadInput, Mismatch
 from handful.methods import make
 from handful.methods.answering import one_by_one

@@ -21,7 +21,8 @@ from handful.data.taxonomy import Taxonomy
 from handful.methods import make
 from handful.metrics.structure import Shares
 from handful.runs.evaluate import evaluate
-from handful.runs.recipe import configured, read_recipe, run_recipe
+from handful.runs.matrix import configured
+from handful.runs.recipe import read_recipe, run_recipe
 from handful.tasks.zero_shot import ZeroShot
 from made.planted import planted
 

@@ -26,6 +26,7 @@ from handful.metrics.cscc import cscc, quadrature
 from handful.nets.compute import Compute
 from handful.options import parse_spec
 from handful.runs.evaluate import evaluate
+from handful.runs.learners import learner_of
 from handful.tasks.clustering import Clustering
 from handful.tasks.nway import NWay
 from handful.tasks.rule import Rule
@@ -110,8 +111,8 @@ def trained_consistency(
         steps=steps, tasks=tasks, rate=rate, halve_every=max(1, -(-steps // 4)), select="last", seed=seed
     )
     method = CentroidNet(net=net, schedule=schedule, center=center, gamma=gamma, eval_conditional="sinkhorn")
-    unsupervised = method.meta_fit(train, compute=compute)
-    supervised = ProtoNet(net=net, schedule=schedule).meta_fit(train, compute=compute)
+    unsupervised = learner_of(method, train=train, compute=compute)
+    supervised = learner_of(ProtoNet(net=net, schedule=schedule), train=train, compute=compute)
     scores = {}
     for choice in (method, method.with_options(relative=True, gamma=RELATIVE_GAMMA)):
         unsupervised.method = choice
@@ -217,9 +218,9 @@ def unlabelled(context: Context) -> tuple[int, TaskAnswers]:
 def affordable(train: Rule, net: str, seconds: float) -> int:
     """The largest training of a fixed ladder that two methods can have in the time; few rungs, so that runs agree."""
     probe = CentroidNet(net=net, schedule=Schedule(steps=2, select="last"))
-    probe.meta_fit(train)
+    learner_of(probe, train=train)
     start = time.monotonic()
-    probe.meta_fit(train)
+    learner_of(probe, train=train)
     each = (time.monotonic() - start) / 2
     return max([steps for steps in LADDER if 2 * steps * each < 0.7 * seconds], default=LADDER[0])
 

@@ -23,6 +23,7 @@ from handful.methods.zero_shot.eszsl import ESZSL
 from handful.nets.compute import Compute
 from handful.options import parse_spec
 from handful.runs.answering import answers_to
+from handful.runs.learners import learner_of
 from handful.tasks.rule import Rule
 from handful.tasks.zero_shot import ZeroShot
 
@@ -108,7 +109,7 @@ def answering(tasks: AuditTasks, seconds: float) -> Answering:
     if not pixels and parse_spec(getattr(chosen, "net", "pixels"))[0] != "pixels":
         chosen = chosen.with_options(net="mlp")
     if chosen.trains == "no":
-        learner = chosen.untrained(rule.image_shape, compute=context.compute)
+        learner = learner_of(chosen, train=None, shape=rule.image_shape, compute=context.compute)
         return Answering(learner, rule, f"{chosen.name} on {where}")
     source = lessons(tasks, chosen)
     if not pixels:
@@ -121,14 +122,14 @@ def usual(tasks: AuditTasks) -> Answering:
     """Class means on the frozen features; of each primitive for pairs; Sinkhorn K-means; ESZSL."""
     rule, context = tasks.rule, tasks.context
     if tasks.train is not None:
-        learner: Learner = ESZSL().meta_fit(tasks.train, compute=context.compute)
+        learner = learner_of(ESZSL(), train=tasks.train, compute=context.compute)
         return Answering(learner, rule, f"ESZSL on {frozen(context)}")
     method, said = {
         "few-shot": (NearestCentroid(), "class means"),
         "pairs": (PairProtoNet(net="pixels"), "means of each primitive"),
         "clustering": (clusterer(), "Sinkhorn K-means"),
     }[tasks.setting]
-    learner = method.untrained(rule.image_shape, compute=context.compute)
+    learner = learner_of(method, train=None, shape=rule.image_shape, trained=False, compute=context.compute)
     return Answering(learner, rule, f"{said} on {frozen(context)}")
 
 
@@ -167,11 +168,11 @@ def trained(method: Method, source: Rule, seconds: float, compute: Compute) -> t
     unit = "steps" if hasattr(method, "schedule") else "epochs"
     whole = int(method.schedule.steps if unit == "steps" else getattr(method, "epochs", 0))  # type: ignore[attr-defined]
     if not whole:
-        return method.meta_fit(source, compute=compute), "trained here", False
+        return learner_of(method, train=source, compute=compute), "trained here", False
     took, begun = {}, time.monotonic()
     for length in (1, 1, 3):
         start = time.monotonic()
-        cut(method, length).meta_fit(source, compute=compute)
+        learner_of(cut(method, length), train=source, compute=compute)
         took[length] = time.monotonic() - start
         if took[1] > seconds:
             break
@@ -183,7 +184,7 @@ def trained(method: Method, source: Rule, seconds: float, compute: Compute) -> t
             f"{method.name} takes {took[1]:.1f} seconds here for its first training {unit[:-1]}, and there are {seconds:.1f} for all; "
             "give more minutes, or a model folder made by handful train"
         )
-    learner = cut(method, length).meta_fit(source, compute=compute)
+    learner = learner_of(cut(method, length), train=source, compute=compute)
     return learner, f"trained here for {length:,} of {whole:,} {unit}", length < min(whole, ENOUGH)
 
 

@@ -21,6 +21,7 @@ from handful.data.collection import Part
 from handful.errors import Infeasible
 from handful.methods.zero_shot.trivial import Trivial
 from handful.metrics.clustering import match
+from handful.runs.learners import learner_of
 from handful.tasks.clustering import Clustering
 from handful.tasks.context import ContextShift
 from handful.tasks.episode import Episode
@@ -228,7 +229,7 @@ def nearest_described(tasks: AuditTasks, n: int) -> TaskAnswers:
     """The trivial solution; without a hierarchy the candidate described most like the training class of the nearest mean."""
     assert tasks.train is not None
     if tasks.train.described.taxonomy is not None:
-        learner = Trivial().meta_fit(tasks.train, compute=tasks.context.compute)
+        learner = learner_of(Trivial(), train=tasks.train, compute=tasks.context.compute)
         return told(tasks, learner, tasks.rule, n)
     codes, train = nearest_codes(tasks, n)
     labels = alike(tasks, np.eye(train.n_classes))

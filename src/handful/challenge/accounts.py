@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from handful.challenge.archive import clean_name
-from handful.challenge.db import Attempt, Login, TakenName, Token, User, now, one_at_a_time
+from handful.challenge.db import Attempt, Login, Reset, TakenName, Token, User, now, one_at_a_time
 from handful.challenge.names import fold
 from handful.errors import BadInput, HandfulError
 
@@ -52,8 +52,7 @@ def check_new(session: Session, name: str, password: str, email: str, real_name:
     """Refuse an account that cannot be made, in one sentence."""
     if not _NAME.fullmatch(name):
         raise BadInput("the name must be 2 to 40 letters, digits, dots, dashes or underscores")
-    if not 10 <= len(password) <= 200:
-        raise BadInput("the password must have at least 10 characters, and at most 200")
+    check_password(password)
     if not re.fullmatch(r"[^@\s\x00]+@[^@\s\x00]+\.[^@\s\x00]+", email) or len(email) > 200:
         raise BadInput("the e-mail address is not valid")
     if not clean_name(real_name):
@@ -202,6 +201,48 @@ def log_in(session: Session, user: User) -> str:
 def log_out(session: Session, token: str) -> None:
     """End a browser session."""
     session.execute(delete(Login).where(Login.token == fingerprint(token)))
+
+
+def new_reset(session: Session, user: User) -> str:
+    """A token that sets a new password once, within a day; earlier ones are void."""
+    token = secrets.token_urlsafe(32)
+    session.execute(delete(Reset).where((Reset.user_id == user.id) | (Reset.expires < now())))
+    session.add(Reset(token=fingerprint(token), user_id=user.id, expires=now() + dt.timedelta(days=1)))
+    return token
+
+
+def find_reset(session: Session, token: str) -> User | None:
+    """The account of a token that still holds."""
+    row = session.get(Reset, fingerprint(token))
+    return None if row is None or row.expires < now() else session.get(User, row.user_id)
+
+
+def set_password(session: Session, user: User, hashed: str) -> None:
+    """Change a password; whoever was logged in is no longer, and API tokens and links end."""
+    user.password = hashed
+    for table in (Reset, Login, Token):
+        session.execute(delete(table).where(table.user_id == user.id))  # type: ignore[attr-defined]
+
+
+def check_password(password: str) -> None:
+    """Refuse a password that is too short or too long."""
+    if not 10 <= len(password) <= 200:
+        raise BadInput("the password must have at least 10 characters, and at most 200")
+
+
+def ensure_organiser(session: Session, name: str, password: str | None) -> str | None:
+    """The organiser's account of this name, made if it is not there; a password that was drawn for it is given."""
+    user = session.scalars(select(User).where(User.name == name)).first()
+    if user is None:
+        drawn = password or secrets.token_urlsafe(12)
+        register(session, name, drawn, f"{name}@example.org", name, "organiser")
+        return None if password else drawn
+    if not user.organiser:
+        raise BadInput(f"{name} is a participant's account; choose another name for the organiser")
+    if password:
+        check_password(password)
+        set_password(session, user, hash_password(password))
+    return None
 
 
 def find_login(session: Session, token: str | None) -> tuple[User, Login] | None:

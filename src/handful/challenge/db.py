@@ -28,9 +28,14 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, rela
 CONNECTIONS = 20
 
 
+def clock() -> dt.datetime:
+    """The time of day; a test puts another clock here."""
+    return dt.datetime.now(dt.UTC)
+
+
 def now() -> dt.datetime:
     """The present, in UTC, as both databases keep it."""
-    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    return clock().replace(tzinfo=None)
 
 
 class Base(DeclarativeBase):
@@ -114,6 +119,33 @@ class Token(Base):
     user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), index=True)
     hash: Mapped[str] = mapped_column(String(64), unique=True)
     created: Mapped[dt.datetime] = mapped_column(DateTime, default=now)
+
+
+class Standing(Base):
+    """What the organisers decided about an account; one without a row is as the challenge's file says."""
+
+    __tablename__ = "standings"
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), primary_key=True)
+    state: Mapped[str] = mapped_column(String(20))
+    reason: Mapped[str] = mapped_column(String(400), default="")
+
+
+class Reset(Base):
+    """A link that sets a new password once; only a hash of its token is kept."""
+
+    __tablename__ = "resets"
+    token: Mapped[str] = mapped_column(String(64), primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), index=True)
+    expires: Mapped[dt.datetime] = mapped_column(DateTime)
+
+
+class Announcement(Base):
+    """What the organisers tell everyone, in Markdown."""
+
+    __tablename__ = "announcements"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[dt.datetime] = mapped_column(DateTime, default=now)
+    text: Mapped[str] = mapped_column(Text)
 
 
 class Phase(Base):

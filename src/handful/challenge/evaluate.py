@@ -87,7 +87,7 @@ def meta_test(
                 progress(done, len(tasks))
 
         with SandboxLearner(session, paths, plan, clock, result, told) as learner:
-            run = evaluate(learner, tasks, len(tasks), metrics="accuracy")
+            run = evaluate(learner, tasks, len(tasks), metrics="accuracy", engine="inline")
     result.frame, result.tasks_id = run.frame, run.identity["tasks_id"]
     result.seconds["test"] = time.monotonic() - begin
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +25,13 @@ class Lease:
     phase: str
     league: str
     archive: str
+    sha256: str = ""
 
 
-def take(database: Database, worker: str, lease: dt.timedelta = LEASE) -> Lease | None:
-    """Take the oldest submission that waits, or whose worker has gone silent.
+def take(
+    database: Database, worker: str, lease: dt.timedelta = LEASE, leagues: Sequence[str] | None = None
+) -> Lease | None:
+    """Take the oldest submission (of these leagues) that waits, or whose worker has gone silent.
 
     A submission whose workers died too often is the platform's failure and is closed.
     """
@@ -36,6 +39,8 @@ def take(database: Database, worker: str, lease: dt.timedelta = LEASE) -> Lease 
         at = now()
         stale = and_(Submission.status == "running", Submission.lease < at)
         query = select(Submission).where(or_(Submission.status == "queued", stale))
+        if leagues is not None:
+            query = query.where(Submission.league.in_(leagues))
         query = query.order_by(Submission.created, Submission.id).limit(1).with_for_update(skip_locked=True)
         found = session.scalars(query).first()
         while found is not None and found.attempts >= ATTEMPTS:
@@ -47,7 +52,7 @@ def take(database: Database, worker: str, lease: dt.timedelta = LEASE) -> Lease 
             return None
         found.status, found.attempts, found.progress = "running", found.attempts + 1, ""
         found.worker, found.lease = f"{worker}#{found.attempts}", at + lease
-        return Lease(found.id, found.worker, found.phase, found.league, found.archive)
+        return Lease(found.id, found.worker, found.phase, found.league, found.archive, found.sha256)
 
 
 def heartbeat(database: Database, lease: Lease, progress: str = "", length: dt.timedelta = LEASE) -> bool:

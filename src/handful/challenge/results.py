@@ -11,6 +11,7 @@ import polars as pl
 from handful.audits.drawing import counts
 from handful.challenge import scores
 from handful.files import write_atomically
+from handful.frames import write_frame
 from handful.metrics.base import SHOWN, Estimate
 from handful.report import figures
 from handful.report.page import Figure, Section, Table, page
@@ -43,7 +44,7 @@ def write(
         more = {"seconds": {"total": seconds}, "transductive": bool((learner or {}).get("transductive"))}
         Run(frame, identity, more).save(folder)
     else:
-        write_atomically(folder / "tasks.parquet", lambda t: frame.write_parquet(t))
+        write_atomically(folder / "tasks.parquet", lambda t: write_frame(frame, t))
     for name, text in texts.items():
         write_atomically(folder / name, lambda t, text=text: t.write_text(text, encoding="utf-8"))  # type: ignore[misc]
     return facts

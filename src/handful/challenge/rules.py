@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, defer, selectinload
 
 from handful.challenge import seeds
-from handful.challenge.db import Phase, Submission, User, now
+from handful.challenge.db import Database, Phase, Standing, Submission, User, now
 from handful.challenge.scores import average_ranks
 from handful.challenge.spec import Challenge
 from handful.errors import BadInput
@@ -49,15 +49,36 @@ def advance(session: Session, challenge: Challenge) -> str:
     old = session.get(Phase, here)
     assert old is not None
     old.ended = now()
-    later = list(challenge.phases)[list(challenge.phases).index(here) + 1 :]
-    if not later:
+    later = challenge.after(here)
+    if later is None:
         return here
-    new = session.get(Phase, later[0])
+    new = session.get(Phase, later)
     assert new is not None
     new.began = old.ended
     if challenge.phase(new.name).role == "final":
         promote(session, challenge)
     return new.name
+
+
+def due(session: Session, challenge: Challenge) -> bool:
+    """Whether a date of the file has come and the phase can turn; what still waits or runs is let finish first."""
+    if ended(session):
+        return False
+    here = current(session)
+    at = challenge.turns(here)
+    return at is not None and now() >= at and not open_submissions(session, here)
+
+
+def keep_time(database: Database, challenge: Challenge) -> None:
+    """Turn the phases whose dates have come."""
+    while any(phase.begins or phase.ends for phase in challenge.phases.values()):
+        with database.reading() as session:
+            if not due(session, challenge):
+                return
+        with database.writing() as session:
+            session.scalars(select(Phase).with_for_update()).all()
+            if due(session, challenge):
+                advance(session, challenge)
 
 
 def frozen(session: Session, challenge: Challenge) -> bool:
@@ -146,8 +167,58 @@ def check_open(session: Session, challenge: Challenge, user: User) -> str:
     if challenge.phase(phase).role != "feedback":
         opens = " or ".join(challenge.having("feedback"))
         raise BadInput(f"the challenge is in its {phase} phase; submissions are open in the {opens} phase")
+    begins, closes = challenge.phase(phase).begins, challenge.closes(phase)
+    if begins is not None and now() < begins:
+        raise BadInput(f"the {phase} phase begins on {begins:%Y-%m-%d %H:%M} UTC")
+    if closes is not None and now() >= closes:
+        raise BadInput(f"the {phase} phase closed on {closes:%Y-%m-%d %H:%M} UTC")
+    check_standing(session, challenge, user)
     check_quota(session, challenge, user, phase)
     return phase
+
+
+def standing(session: Session, challenge: Challenge, user_id: int) -> str:
+    """approved, waiting or disqualified."""
+    row = session.get(Standing, user_id)
+    return row.state if row is not None else "waiting" if challenge.approval else "approved"
+
+
+def decide(session: Session, user_id: int, state: str, reason: str = "") -> None:
+    """An organiser approves, disqualifies or takes it back."""
+    if state not in ("approved", "waiting", "disqualified"):
+        raise BadInput(f"{state!r} is no standing; use approved, waiting or disqualified")
+    row = session.get(Standing, user_id) or Standing(user_id=user_id)
+    row.state, row.reason = state, reason[:400]
+    session.add(row)
+    session.flush()
+
+
+def check_standing(session: Session, challenge: Challenge, user: User) -> None:
+    """Refuse an account that may not take part."""
+    state = standing(session, challenge, user.id)
+    if state == "disqualified":
+        row = session.get(Standing, user.id)
+        why = f" ({row.reason})" if row is not None and row.reason else ""
+        raise BadInput(f"the organisers have disqualified this account{why}")
+    if state == "waiting":
+        raise BadInput("the organisers have not approved this account yet; come back later")
+
+
+def run_again(session: Session, challenge: Challenge, numbers: list[int] | None = None) -> int:
+    """Queue finished submissions of the present phase once more, after a fix; all of them, or those of these numbers."""
+    if ended(session):
+        raise BadInput("the challenge has ended; its results stay as they are")
+    query = select(Submission).where(Submission.phase == current(session), Submission.status.in_(("scored", "failed")))
+    if numbers is not None:
+        query = query.where(Submission.id.in_(numbers))
+    rows = list(session.scalars(query.with_for_update()))
+    if numbers is not None and len(rows) < len(set(numbers)):
+        raise BadInput("only finished submissions of the present phase can be run again")
+    for row in rows:
+        row.status, row.attempts, row.worker, row.lease, row.progress = "queued", 0, "", None, ""
+        row.finished, row.score, row.scores, row.code, row.told = None, None, None, "", {}
+    session.flush()
+    return len(rows)
 
 
 def submit(
@@ -184,6 +255,8 @@ def promote(session: Session, challenge: Challenge) -> list[Submission]:
     for (user_id, league), row in sorted(last_valid(session, challenge.having("feedback")[-1]).items()):
         user = session.get(User, user_id)
         assert user is not None
+        if standing(session, challenge, user_id) == "disqualified":
+            continue
         names = [league, *(other.name for other in challenge.leagues if other.members and user.qualifies(other.name))]
         if not any(row.score is not None and row.score > challenge.league(name).baseline for name in names):
             continue
@@ -205,7 +278,7 @@ def promote(session: Session, challenge: Challenge) -> list[Submission]:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a leaderboard; ``rank`` is None for entrants with a conflict of interest."""
+    """One line of a leaderboard; ``rank`` is None for entrants who are not ranked, and ``why`` says why not."""
 
     rank: int | None
     user_id: int
@@ -219,6 +292,7 @@ class Line:
     by_dataset: dict[str, float]
     fact_sheet: bool
     learner: dict[str, Any]
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -228,6 +302,7 @@ class Entries:
     last: dict[tuple[int, str], Submission]
     users: dict[int, User]
     before: dict[int, float | None]
+    out: frozenset[int] = frozenset()
 
 
 def entries_of(session: Session, challenge: Challenge, phase: str) -> Entries:
@@ -238,7 +313,8 @@ def entries_of(session: Session, challenge: Challenge, phase: str) -> Entries:
     before: dict[int, float | None] = {}
     if phase == challenge.final:
         before = {row.id: row.score for row in last_valid(session, challenge.having("feedback")[-1]).values()}
-    return Entries(last, {user.id: user for user in users}, before)
+    out = session.scalars(select(Standing.user_id).where(Standing.state == "disqualified"))
+    return Entries(last, {user.id: user for user in users}, before, frozenset(out))
 
 
 def leaderboard(
@@ -263,19 +339,21 @@ def leaderboard(
             continue
         best[user_id] = row
     entries = [(row, found.users[user_id]) for user_id, row in best.items()]
-    ranked = [(row, user) for row, user in entries if not user.conflicted]
+    why = {user.id: "disqualified" if user.id in found.out else "conflict of interest" for _, user in entries}
+    why = {user.id: why[user.id] for _, user in entries if user.conflicted or user.id in found.out}
+    ranked = [(row, user) for row, user in entries if user.id not in why]
     ranks: dict[str, float] = {}
     if challenge.ranking == "ranks":
         ranks = average_ranks({str(row.id): _datasets(row) for row, _ in ranked})
     order = sorted(entries, key=lambda pair: _key(pair[0], ranks, challenge.ranking))
     lines, place = [], 0
     for row, user in order:
-        if not user.conflicted:
+        if user.id not in why:
             place += 1
         low, high = (row.scores or {}).get("interval", [row.score, row.score])
         lines.append(
             Line(
-                None if user.conflicted else place,
+                None if user.id in why else place,
                 user.id,
                 user.shown,
                 row.id,
@@ -287,6 +365,7 @@ def leaderboard(
                 _datasets(row),
                 all(user.fact_sheet.get(question) for question in challenge.fact_sheet),
                 (row.scores or {}).get("learner") or {},
+                why.get(user.id, ""),
             )
         )
     return lines

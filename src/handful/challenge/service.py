@@ -18,6 +18,7 @@ from handful.challenge import accounts, litter, rules
 from handful.challenge.db import CONNECTIONS, Database
 from handful.challenge.spec import Challenge
 from handful.challenge.web.account import accounts_of
+from handful.challenge.web.downloads import downloads
 from handful.challenge.web.guard import Guard, log, refusal
 from handful.challenge.web.organiser import organiser
 from handful.challenge.web.public import public
@@ -37,11 +38,13 @@ def make_app(
     patience: float = 20.0,
     registrations: int = 30,
     schema: bool = False,
+    storage: str = "",
 ) -> FastAPI:
     """The service of one challenge; ``state`` holds uploads, runs and results.
 
     ``patience`` is how many seconds a form may take to arrive, ``registrations`` how many accounts may be made from
-    one address in a quarter of an hour before each must wait; ``schema`` serves the description of the calls, for tests.
+    one address in a quarter of an hour before each must wait; ``schema`` serves the description of the calls, for tests;
+    ``storage`` is an address for archives and results that workers on other machines share.
     """
     (state / "submissions").mkdir(parents=True, exist_ok=True)
     database.create()
@@ -49,7 +52,7 @@ def make_app(
         rules.begin(session, challenge)
         accounts.claim_names(session)
     litter.sweep_uploads(database, state)
-    site = Site(challenge, database, root, state, https, registrations)
+    site = Site(challenge, database, root, state, https, registrations, storage)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -102,6 +105,6 @@ def make_app(
         return refusal(request.url.path, Refused(503, "The database is busy; try again in a few seconds.", retry=5))
 
     app.state.site = site
-    for routes in (public, accounts_of, submissions, organiser):
+    for routes in (public, accounts_of, submissions, organiser, downloads):
         app.include_router(routes(site))
     return app

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from handful import registry
 from handful.challenge.plan import Times
 from handful.challenge.sandbox import Limits
-from handful.errors import BadInput, nearest
+from handful.errors import BadInput, Missing, nearest
 from handful.files import parse_toml, read_text
 from handful.options import parameters
 
@@ -90,6 +90,14 @@ class PhaseSpec(_Frozen):
         return value.astimezone(dt.UTC).replace(tzinfo=None)
 
 
+class EnvironmentSpec(_Frozen):
+    """What workers of this name have installed, in words; a worker says which environments it is (``work --environment``)."""
+
+    name: Name
+    text: str = ""
+    gpu: bool = False
+
+
 class LeagueSpec(_Frozen):
     """One ranking. ``baseline`` is the feedback score that opens the final; ``members`` what every team member must be.
 
@@ -103,6 +111,7 @@ class LeagueSpec(_Frozen):
     pretrained: bool = True
     packages: tuple[str, ...] = ()
     members: str = ""
+    environment: str = ""
 
 
 class QuotaSpec(_Frozen):
@@ -184,7 +193,11 @@ class Protocol(_Frozen):
 
 
 class Challenge(_Frozen):
-    """A challenge as its file describes it."""
+    """A challenge as its file describes it.
+
+    ``rules`` is a file of Markdown beside it. With ``approval`` an account waits for an organiser before it can submit.
+    The code of the first ``winners`` of each league can be read by all participants once the challenge has ended.
+    """
 
     name: Name
     title: str = Field(min_length=1, max_length=120)
@@ -194,6 +207,7 @@ class Challenge(_Frozen):
     protocol: Protocol = Protocol()
     phases: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,19}$")], PhaseSpec]
     leagues: tuple[LeagueSpec, ...] = Field(default_factory=_leagues, min_length=1)
+    environments: tuple[EnvironmentSpec, ...] = ()
     quota: QuotaSpec = QuotaSpec()
     limits: LimitSpec = LimitSpec()
     ranking: Literal["score", "ranks"] = "score"
@@ -205,6 +219,9 @@ class Challenge(_Frozen):
         "code licence",
     )
     scrutiny_days: int = Field(default=14, ge=0)
+    rules: str = "rules.md"
+    approval: bool = False
+    winners: int = Field(default=3, ge=0)
 
     @field_validator("phases", mode="before")
     @classmethod
@@ -242,6 +259,29 @@ class Challenge(_Frozen):
             raise ValueError("two leagues have the same name")
         return value
 
+    @model_validator(mode="after")
+    def _environments(self) -> Challenge:
+        known = [each.name for each in self.environments]
+        for league in self.leagues:
+            if league.environment and league.environment not in known:
+                raise ValueError(
+                    f"the league {league.name} names the environment {league.environment!r}; known: {known}"
+                )
+        return self
+
+    def leagues_in(self, environments: list[str]) -> list[str]:
+        """The leagues whose submissions a worker of these environments takes; without any, those that name none."""
+        known = [each.name for each in self.environments]
+        for name in environments:
+            if name not in known:
+                raise BadInput(f"there is no environment {name!r} in challenge.toml; {nearest(name, known)}")
+            if next(each for each in self.environments if each.name == name).gpu:
+                raise Missing(
+                    f"the environment {name} needs a GPU, and the sandbox of this version has no devices; "
+                    "set gpu = false, or run such code with --trust elsewhere"
+                )
+        return [league.name for league in self.leagues if league.environment in (environments or [""])]
+
     def phase(self, name: str) -> PhaseSpec:
         """One phase by name."""
         if name not in self.phases:
@@ -251,6 +291,21 @@ class Challenge(_Frozen):
     def having(self, *roles: Role) -> list[str]:
         """Names of the phases that have one of these roles, in their order."""
         return [name for name, phase in self.phases.items() if phase.role in roles]
+
+    def after(self, name: str) -> str | None:
+        """The phase that follows."""
+        order = list(self.phases)
+        return next(iter(order[order.index(name) + 1 :]), None)
+
+    def closes(self, name: str) -> dt.datetime | None:
+        """When a phase takes no more submissions, if the file says so."""
+        later = self.after(name)
+        return self.phases[name].ends or (self.phases[later].begins if later else None)
+
+    def turns(self, name: str) -> dt.datetime | None:
+        """When the next phase begins (or the challenge ends) by itself, if the file says so."""
+        later = self.after(name)
+        return (self.phases[later].begins if later else None) or self.phases[name].ends
 
     @property
     def public(self) -> str:
@@ -338,6 +393,7 @@ def _sentence(path: Path, text: str, error: ValidationError) -> str:
 def _known(where: tuple[Any, ...]) -> list[str]:
     model: Any = Challenge
     tables = {"tasks": TaskSpec, "protocol": Protocol, "phases": PhaseSpec, "leagues": LeagueSpec, "quota": QuotaSpec}
+    tables["environments"] = EnvironmentSpec
     tables["limits"] = LimitSpec
     if where:
         model = tables.get(str(where[0]), Challenge)
@@ -352,6 +408,9 @@ image_size = 128
 # score: mean normalised accuracy over all tasks; ranks: ranks by data set, averaged (as at NeurIPS 2021)
 ranking = "score"
 scrutiny_days = 14
+# Markdown beside this file, shown as a page. approval = true: an organiser lets each account in.
+rules = "rules.md"
+approval = false
 
 # Any rule of the library that shows labelled images (handful ls rules), with its options.
 [tasks]

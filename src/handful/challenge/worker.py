@@ -12,18 +12,19 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from handful.challenge import litter, queue, results, scores
+from handful.challenge import litter, queue, results, rules, scores
 from handful.challenge.db import Database, Phase
 from handful.challenge.queue import Lease
 from handful.challenge.running import Outcome, execute
 from handful.challenge.sources import Data
 from handful.challenge.spec import Challenge
+from handful.challenge.storage import Storage
 
 log = logging.getLogger("handful.challenge.worker")
 _SWEEP = 600.0
@@ -48,11 +49,14 @@ class Worker:
         lease: dt.timedelta = queue.LEASE,
         trust: bool = False,
         patience: float = 120.0,
+        leagues: Sequence[str] | None = None,
+        storage: Storage | None = None,
     ) -> None:
         self.database, self.challenge, self.state = database, challenge, state
         self.data = Data(challenge, root, state)
         self.run_one = run or self._execute
         self.lease, self.trust, self.patience = lease, trust, patience
+        self.leagues, self.storage = leagues, storage or Storage(state)
         self.name = f"{socket.gethostname()[:30]}-{os.getpid()}-{secrets.token_hex(4)}"
         self.stopping = threading.Event()
 
@@ -63,7 +67,7 @@ class Worker:
         return execute(
             self.data,
             lease.phase,
-            self.state / "submissions" / lease.archive,
+            self.storage.file(f"submissions/{lease.archive}", lease.sha256),
             place,
             secret=secret,
             name=f"submission-{lease.submission}",
@@ -96,7 +100,8 @@ class Worker:
             if time.monotonic() > swept + _SWEEP:
                 self._patiently(lambda: litter.sweep_runs(self.database, self.state))
                 swept = time.monotonic()
-            lease = self._patiently(lambda: queue.take(self.database, self.name, self.lease))
+            self._patiently(lambda: rules.keep_time(self.database, self.challenge))
+            lease = self._patiently(lambda: queue.take(self.database, self.name, self.lease, self.leagues))
             if lease is None:
                 if until_empty:
                     break
@@ -167,8 +172,9 @@ class Worker:
                 final.parent.mkdir(parents=True, exist_ok=True)
                 shutil.rmtree(final, ignore_errors=True)
                 os.replace(place / "results", final)
+                self.storage.keep(f"results/{lease.submission}")
             elif values["status"] == "failed":
-                shutil.rmtree(final, ignore_errors=True)
+                self.storage.drop(f"results/{lease.submission}")
 
         recorded = bool(self._patiently(lambda: queue.finish(self.database, lease, values, move)))
         shutil.rmtree(place, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import sys
 from pathlib import Path
@@ -17,6 +18,27 @@ from handful.errors import BadInput
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Competitions with code submissions.")
 
 
+def slug(folder: Path) -> str:
+    """A challenge's name after its folder's."""
+    return re.sub(r"[^a-z0-9-]+", "-", folder.resolve().name.lower()).strip("-")[:40] or "challenge"
+
+
+def make(folder: Path, files: dict[str, str]) -> None:
+    """A new challenge's folder with these files and empty folders for the data of its phases."""
+    from handful.challenge.spec import read
+    from handful.files import write_atomically
+
+    path = folder / "challenge.toml"
+    if path.exists():
+        raise BadInput(f"{path} exists already; edit it, or name another folder")
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / name, lambda t, text=text: t.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+    for phase in read(path).phases.values():
+        if not Path(phase.data).is_absolute():
+            (folder / phase.data).mkdir(parents=True, exist_ok=True)
+
+
 @app.command()
 def new(
     folder: Annotated[Path, typer.Argument(help="Folder to make.")],
@@ -26,27 +48,61 @@ def new(
 
     Example: handful challenge new flowers --title "Flowers from a few photographs"
     """
-    import re
-    from importlib import resources
+    from handful.challenge.handouts import SAMPLE
+    from handful.challenge.spec import TEMPLATE
 
-    from handful.challenge.spec import TEMPLATE, read
-    from handful.files import write_atomically
-
-    path = folder / "challenge.toml"
-    if path.exists():
-        raise BadInput(f"{path} exists already; edit it, or name another folder")
-    name = re.sub(r"[^a-z0-9-]+", "-", folder.resolve().name.lower()).strip("-")[:40] or "challenge"
-    folder.mkdir(parents=True, exist_ok=True)
-    text = TEMPLATE.format(name=name, title=title.replace("\\", "").replace('"', "'"))
-    write_atomically(path, lambda t: t.write_text(text, encoding="utf-8"))
-    for phase in read(path).phases.values():
-        (folder / phase.data).mkdir(parents=True, exist_ok=True)
-    sample = (resources.files("handful") / "challenge/starting_kit/model.py").read_text(encoding="utf-8")
-    (folder / "sample").mkdir(exist_ok=True)
-    write_atomically(folder / "sample/model.py", lambda t: t.write_text(sample, encoding="utf-8"))
+    text = TEMPLATE.format(name=slug(folder), title=title.replace("\\", "").replace('"', "'"))
+    make(folder, {"challenge.toml": text, "sample/model.py": SAMPLE.read_text(encoding="utf-8")})
     print(
-        f"wrote {path}; put data sets in Meta-Album's layout under {folder / 'data'}, then: handful challenge validate {folder}"
+        f"wrote {folder / 'challenge.toml'}; put data sets in Meta-Album's layout under {folder / 'data'}, then: handful challenge validate {folder}"
     )
+
+
+@app.command()
+def clone(
+    folder: Folder,
+    to: Annotated[Path, typer.Argument(help="Folder to make.")],
+    title: Annotated[str | None, typer.Option("--title", help="Title of the new challenge.")] = None,
+) -> None:
+    """Make a new challenge like another one: its file without dates, its rules and sample; no data, accounts or results.
+
+    Example: handful challenge clone flowers flowers-2027 --title "Flowers, second season"
+    """
+    from handful.challenge.spec import read
+
+    challenge, root = opened(folder)
+    source = folder if folder.is_file() else folder / "challenge.toml"
+    text = re.sub(r"(?m)^(begins|ends)\s*=.*\n", "", source.read_text(encoding="utf-8"))
+    for key, value in (("name", slug(to)), ("title", (title or challenge.title).replace("\\", "").replace('"', "'"))):
+        text = re.sub(rf"(?m)^{key}\s*=.*$", lambda _, k=key, v=value: f'{k} = "{v}"', text, count=1)  # type: ignore[misc]
+    files = {"challenge.toml": text}
+    for name in (challenge.rules, "sample/model.py"):
+        if (root / name).is_file() and (root / name).resolve().is_relative_to(root.resolve()):
+            files[name] = (root / name).read_text(encoding="utf-8")
+    make(to, files)
+    read(to / "challenge.toml")
+    print(f"wrote {to / 'challenge.toml'}; put new data under {to / 'data'}")
+
+
+@app.command()
+def codabench(
+    bundle: Annotated[Path, typer.Argument(help="Codabench bundle: a folder with competition.yaml.")],
+    to: Annotated[Path, typer.Argument(help="Folder to make.")],
+) -> None:
+    """Make a challenge of a Codabench bundle, as far as it maps; what does not is named.
+
+    Example: handful challenge codabench bundle/ flowers
+    """
+    from handful.challenge.archive import clean_name
+    from handful.challenge.codabench import convert
+    from handful.challenge.spec import read
+
+    text, rules, left = convert(bundle, slug(to))
+    make(to, {"challenge.toml": text, **({"rules.md": rules} if rules else {})})
+    read(to / "challenge.toml")
+    print(f"wrote {to / 'challenge.toml'}; put data sets under {to / 'data'}")
+    for each in left:
+        print(f"not taken over: {clean_name(each, 200)}")
 
 
 @app.command()
@@ -195,3 +251,4 @@ app.command("serve")(challenge_service.serve)
 app.command("work")(challenge_service.work)
 app.command("submit")(challenge_service.submit)
 app.command("export")(challenge_service.export)
+app.command("password")(challenge_service.password)

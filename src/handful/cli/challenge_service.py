@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,10 @@ from handful.errors import BadInput
 Folder = Annotated[Path, typer.Argument(help="Folder that holds challenge.toml.")]
 State = Annotated[Path | None, typer.Option("--state", help="Where uploads, runs and results go (FOLDER/state).")]
 Url = Annotated[str | None, typer.Option("--database", help="SQLAlchemy URL (a SQLite file in the state folder).")]
+Files = Annotated[
+    str,
+    typer.Option("--storage", help="Address that fsspec knows (s3://bucket/x) for archives and results, if shared."),
+]
 Trust = Annotated[bool, typer.Option("--trust", help="Run code of your own without containment.")]
 
 
@@ -50,7 +55,12 @@ def serve(
         int, typer.Option("--registrations", help="Accounts from one address in 15 minutes before each must wait.")
     ] = 30,
     organiser: Annotated[
-        str | None, typer.Option("--organiser", help="Make an organiser's account of this name.")
+        list[str] | None, typer.Option("--organiser", help="Organiser's account, made if it is new; may be repeated.")
+    ] = None,
+    storage: Files = "",
+    behind_proxy: Annotated[
+        str | None,
+        typer.Option("--behind-proxy", help="Address of a reverse proxy whose X-Forwarded headers are believed."),
     ] = None,
 ) -> None:
     """Serve the challenge's pages; submissions are run by `handful challenge work`.
@@ -66,14 +76,25 @@ def serve(
     challenge, root = opened(folder)
     place = (state or root / "state").resolve()
     data = database_of(database, place)
-    service = make_app(challenge, data, root, place, https=https, registrations=registrations)
-    if organiser:
-        password = os.environ.get("HANDFUL_ORGANISER_PASSWORD") or secrets.token_urlsafe(12)
+    service = make_app(
+        challenge,
+        data,
+        root,
+        place,
+        https=https or bool(behind_proxy),
+        registrations=registrations,
+        storage=storage,
+    )
+    password = os.environ.get("HANDFUL_ORGANISER_PASSWORD")
+    for name in organiser or ():
         with data.writing() as session:
-            accounts.register(session, organiser, password, f"{organiser}@example.org", organiser, "organiser")
-        if "HANDFUL_ORGANISER_PASSWORD" not in os.environ:
-            print(f"organiser {organiser}, password {password}")
-    uvicorn.run(service, host=host, port=port, log_level="warning")
+            drawn = accounts.ensure_organiser(session, name, password)
+        if drawn:
+            print(f"organiser {name}, password {drawn}")
+    shown = f"[{host}]" if ":" in host else host
+    print(f"serving {challenge.title!r} on http://{shown}:{port}", flush=True)
+    trusted = {"proxy_headers": True, "forwarded_allow_ips": behind_proxy} if behind_proxy else {"proxy_headers": False}
+    uvicorn.run(service, host=host, port=port, log_level="warning", **trusted)
 
 
 def work(
@@ -81,12 +102,21 @@ def work(
     database: Url = None,
     state: State = None,
     until_empty: Annotated[bool, typer.Option("--until-empty", help="Leave when the queue is empty.")] = False,
+    storage: Files = "",
+    environment: Annotated[
+        list[str] | None, typer.Option("--environment", help="Environment that this worker is; may be repeated.")
+    ] = None,
     trust: Trust = False,
 ) -> None:
     """Take submissions from the queue and run them, until stopped.
 
-    Example: handful challenge work flowers
+    Examples:
+
+    handful challenge work flowers
+
+    handful challenge work flowers --database postgresql://db.example.org/flowers --storage s3://flowers/files
     """
+    from handful.challenge.storage import Storage
     from handful.challenge.walls import detect
     from handful.challenge.worker import Worker
 
@@ -94,7 +124,9 @@ def work(
     if not trust:
         detect()
     place = (state or root / "state").resolve()
-    worker = Worker(database_of(database, place), challenge, root, place, trust=trust)
+    leagues = challenge.leagues_in(environment or []) if challenge.environments else None
+    files = Storage(place, storage)
+    worker = Worker(database_of(database, place), challenge, root, place, trust=trust, leagues=leagues, storage=files)
     worker.handle_signals()
     done = worker.forever(until_empty=until_empty)
     print(f"finished {done} submissions")
@@ -167,12 +199,22 @@ def export(
     tables: Annotated[
         Path | None, typer.Option("--tables", help="Also write tables and the difficulty figure here.")
     ] = None,
+    site: Annotated[
+        Path | None, typer.Option("--site", help="Write the results as static files: a page with figures, tables.")
+    ] = None,
+    beside: Annotated[
+        Path | None, typer.Option("--beside", help="Another challenge whose results the page shows beside these.")
+    ] = None,
     database: Url = None,
     state: State = None,
 ) -> None:
     """Print a leaderboard as CSV; with --tables, its entries side by side by ways, shots and data set, and difficulty.
 
-    Example: handful challenge export flowers --phase final --league free-style --tables tables/
+    Examples:
+
+    handful challenge export flowers --phase final --league free-style --tables tables/
+
+    handful challenge export flowers --phase final --site results/ --beside flowers-within
     """
     from handful.challenge.rules import leaderboard
     from handful.challenge.tables import export_csv, write_tables
@@ -188,7 +230,63 @@ def export(
         lines = leaderboard(session, challenge, phase, chosen)
     print(export_csv(lines), end="")
     if tables is not None:
-        import polars as pl
+        write_tables(_kept(lines, place), tables)
+    if site is not None:
+        from handful.challenge.season_page import write_site
 
-        files = {line.name: place / "results" / str(line.submission) / "named" / "tasks.parquet" for line in lines}
-        write_tables({name: pl.read_parquet(path) for name, path in files.items() if path.is_file()}, tables)
+        seasons = [_season(challenge, phase, data, place)]
+        if beside is not None:
+            other, where = opened(beside)
+            theirs = where.resolve() / "state"
+            seasons.append(
+                _season(other, other.final if phase == challenge.final else phase, database_of(None, theirs), theirs)
+            )
+        print(f"wrote {write_site(seasons, site)}", file=sys.stderr)
+
+
+def _kept(lines: Any, state: Path) -> dict[str, Any]:
+    """The tables of the entries on a leaderboard, as far as they were kept."""
+    from handful.frames import read_frame
+
+    files = {line.name: state / "results" / str(line.submission) / "named" / "tasks.parquet" for line in lines}
+    return {name: read_frame(path) for name, path in files.items() if path.is_file()}
+
+
+def _season(challenge: Any, phase: str, data: Any, state: Path) -> Any:
+    from handful.challenge.rules import entries_of, leaderboard
+    from handful.challenge.season_page import Season
+
+    challenge.phase(phase)
+    with data.reading() as session:
+        found = entries_of(session, challenge, phase)
+        boards = {x.name: leaderboard(session, challenge, phase, x.name, found) for x in challenge.leagues}
+    frames = {name: frame for lines in boards.values() for name, frame in _kept(lines, state).items()}
+    return Season(challenge, phase, boards, frames)
+
+
+def password(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(help="Name of the account.")],
+    database: Url = None,
+    state: State = None,
+) -> None:
+    """Set a new random password for an account and print it; its logins and tokens end.
+
+    Example: handful challenge password flowers ann
+    """
+    from sqlalchemy import select
+
+    from handful.challenge import accounts
+    from handful.challenge.db import User
+
+    _, root = opened(folder)
+    data = database_of(database, (state or root / "state").resolve())
+    data.create()
+    new = secrets.token_urlsafe(12)
+    hashed = accounts.hash_password(new)
+    with data.writing() as session:
+        user = session.scalars(select(User).where(User.name == name)).first()
+        if user is None:
+            raise BadInput(f"there is no account named {name!r}")
+        accounts.set_password(session, user, hashed)
+    print(f"{name}, password {new}")

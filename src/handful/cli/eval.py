@@ -33,6 +33,7 @@ from handful.cli.options import (
     Workers,
     compute_of,
     emit,
+    in_order,
     parse_settings,
     profiled,
     rule_of,
@@ -121,6 +122,7 @@ def evaluate_(
     from handful.runs.engine import make_engine
     from handful.runs.learners import chosen, learner_of
 
+    in_order("eval", method, collection)
     compute = compute_of(device, precision, batch, threads)
     where = make_engine(engine, workers, address)
     found = chosen(method, parse_settings(setting), compute)

@@ -101,6 +101,10 @@ def show(rows: list[Row]) -> None:
     width = {key: max(len(row[key]) for row in (head, *cells)) for key in head}
     for row in (head, *cells):
         print("  ".join(row[key].ljust(width[key]) for key in head).rstrip())
+    if any(row.get("learning") for row in rows):
+        from handful.runs.filled import LEARNING
+
+        print(LEARNING)
     if any(not all(row.get("here", {}).values()) for row in rows):
         print("not here: get and pack it (handful data get, data pack), or name a collection with --collection")
 

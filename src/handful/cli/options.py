@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -79,14 +78,28 @@ Settings = Annotated[
     list[str] | None, typer.Option("--set", "-s", help="Option of the importer, key=value.", rich_help_panel=READING)
 ]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.", rich_help_panel=WORK)]
-Precision = Annotated[str, typer.Option("--precision", help="float32, bfloat16 or float16.", rich_help_panel=WORK)]
+Precision = Annotated[
+    str,
+    typer.Option(
+        "--precision",
+        help="float32, bfloat16, float16, or auto: bfloat16 in evaluations where no score moves by more than 0.001.",
+        rich_help_panel=WORK,
+    ),
+]
 BatchSize = Annotated[int, typer.Option("--batch", help="Number of images embedded at a time.", rich_help_panel=WORK)]
-Threads = Annotated[int, typer.Option("--threads", help="Number of threads.", rich_help_panel=WORK)]
+Threads = Annotated[
+    int,
+    typer.Option(
+        "--threads",
+        help="Threads within one operation; more than 1 changes last bits. Every core is used with 1 too.",
+        rich_help_panel=WORK,
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option(
         "--workers",
-        help="Number of chunks of tasks (or cells of a recipe) at a time, each with --threads threads.",
+        help="Number of processes that share the chunks of tasks (or cells of a recipe); by default every core is used.",
         rich_help_panel=WORK,
     ),
 ]
@@ -94,7 +107,7 @@ EngineName = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help="inline, processes or ray; changes no number (processes for more than one worker).",
+        help="cores (the default), inline, processes or ray; changes no number.",
         rich_help_panel=WORK,
     ),
 ]
@@ -130,6 +143,14 @@ def must_end(place: Path | None, option: str, *endings: str) -> None:
         raise BadInput(f"{option} {place} does not end in {' or '.join(endings)}, which is what is written; rename it")
 
 
+def in_order(verb: str, method: str, collection: str) -> None:
+    """Say so where the method and the collection have changed places."""
+    from handful import registry
+
+    if method not in registry.table("methods") and collection in registry.table("methods"):
+        raise BadInput(f"the method comes first: handful {verb} {collection} {method}")
+
+
 def parse_settings(items: list[str] | None) -> dict[str, Any]:
     """``key=value`` pairs; values are Python literals where they look like one, else text."""
     out: dict[str, Any] = {}
@@ -157,12 +178,13 @@ def profiled(wanted: bool, folder: Path | None, processes: int | None = 1) -> It
         yield
         return
     from handful.clock import measuring, profile, profile_text
+    from handful.cores import cores
     from handful.files import write_atomically
 
     start = time.monotonic()
     with measuring() as clock:
         yield
-    facts = profile(clock.seconds, time.monotonic() - start, processes or os.cpu_count() or 1)
+    facts = profile(clock.seconds, time.monotonic() - start, processes or cores())
     text = json.dumps(facts, indent=1) + "\n"
     write_atomically((folder or Path()) / "profile.json", lambda t: t.write_text(text, encoding="utf-8"))
     print(profile_text(facts), file=sys.stderr)

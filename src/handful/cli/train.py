@@ -13,6 +13,7 @@ import typer
 
 from handful.cli.options import (
     OUTPUT,
+    TRAINING,
     WORK,
     BatchSize,
     Device,
@@ -29,6 +30,7 @@ from handful.cli.options import (
     Ways,
     compute_of,
     emit,
+    in_order,
     parse_settings,
     profiled,
     rule_of,
@@ -56,6 +58,10 @@ def train(
             help="Where to log; may be repeated: csv, tensorboard, wandb:project=NAME, mlflow.",
             rich_help_panel=OUTPUT,
         ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="Seed of the training, as -s schedule.seed.", rich_help_panel=TRAINING),
     ] = None,
     track_to: Annotated[
         Path | None,
@@ -92,11 +98,13 @@ def train(
     from handful.data.opening import open_collection
     from handful.errors import BadInput
     from handful.files import write_atomically
-    from handful.methods import distributed, make
+    from handful.methods import distributed
     from handful.methods.tracking import track as tracked
     from handful.report.figures import loss_curve
+    from handful.runs.learners import learner_of, named
 
-    chosen = make(method, **parse_settings(setting))
+    in_order("train", method, collection)
+    chosen = named(method, parse_settings(setting), seed)
     own = f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and "LOCAL_RANK" in os.environ else device
     compute = dataclasses.replace(
         compute_of(own, precision, batch, threads), compile="inductor" if compile_ else "", sync_norm=sync_norm
@@ -116,7 +124,7 @@ def train(
         profiled(profile and first, keep),
         tracked(*((track or ()) if first else ()), folder=log_folder, name=out.name) as tracking,
     ):
-        learner = chosen.meta_fit(tasks, valid, compute=compute, keep=keep)
+        learner = learner_of(chosen, train=tasks, valid=valid, compute=compute, training=keep)
     distributed.leave()
     if not first:
         return

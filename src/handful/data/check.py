@@ -10,14 +10,13 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from handful.data.collection import SPLITS, Card, Collection, Part
+from handful.data.collection import SPLITS, Card, Collection, Part, open_packed
 from handful.data.decoding import DecodePlan, decode_all, jobs_of, pixel_digest
 from handful.data.importers import Importer, Listing
 from handful.data.opening import open_collection
 from handful.data.pack import bad_files, label_table, make_importer
 from handful.data.sources import Source, is_image_name, open_source
 from handful.data.splits import SplitRule, class_overlaps
-from handful.data.store import open_packed
 from handful.progress import bar
 
 WAYS = (2, 5, 10, 20, 50, 100)

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from handful.data.store import read_packed, write_collection
 from handful.errors import BadInput, nearest
 from handful.files import WRONG, read_json
 from handful.options import check
@@ -112,9 +113,7 @@ class Collection:
     def __reduce__(self) -> Any:
         if self.path is None:
             return type(self), (self.card, self.table, self.array)
-        from handful.data.opening import open_collection
-
-        return open_collection, (self.spec,)
+        return open_packed, (self.path,)
 
     def __len__(self) -> int:
         return len(self.table)
@@ -166,9 +165,8 @@ class Collection:
 
     def save(self, path: str | os.PathLike[str]) -> Collection:
         """Write the collection as a packed folder; its hash is computed on the way."""
-        from handful.data.store import write_collection
-
-        return write_collection(self, Path(path))
+        write_collection(self, Path(path))
+        return open_packed(Path(path))
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.card.shape))
@@ -178,6 +176,12 @@ class Collection:
         from handful.data.show import collection_html
 
         return collection_html(self)
+
+
+def open_packed(path: Path, verify: bool | None = None) -> Collection:
+    """Map a packed collection; its bytes are verified when they may have changed (see `read_packed`)."""
+    card = Card.read(path / "card.json")
+    return Collection(card, *read_packed(path, card, verify), path)
 
 
 @dataclass(frozen=True, eq=False)

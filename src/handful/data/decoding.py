@@ -22,6 +22,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from handful.cores import cores
 from handful.data.images import BadImage, decode
 from handful.data.sources import open_source
 from handful.errors import BadInput
@@ -70,10 +71,6 @@ def jobs_of(files: Sequence[str], turns: Sequence[int]) -> list[DecodeJob]:
         numbers = tuple(rows)
         jobs.append(DecodeJob(file, numbers, tuple(turns[r] for r in numbers)))
     return jobs
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def decode_all(plan: DecodePlan, jobs: Sequence[DecodeJob], workers: int | None = None) -> Iterator[Done]:

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 from handful import registry
-from handful.data.collection import Collection
-from handful.data.store import open_packed
+from handful.data.collection import Collection, open_packed
 from handful.errors import BadInput, Missing
 from handful.options import parse_spec
 

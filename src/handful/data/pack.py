@@ -15,12 +15,12 @@ import polars as pl
 
 from handful import registry
 from handful.cache import cache_folder
-from handful.data.collection import Card, Collection
+from handful.data.collection import Card, Collection, open_packed
 from handful.data.decoding import DecodePlan, decode_all, jobs_of
 from handful.data.importers import Importer, Listing, guess
 from handful.data.sources import Source, open_source
 from handful.data.splits import ByFraction, SplitRule
-from handful.data.store import note_skipped, open_packed, seal
+from handful.data.store import note_skipped, seal
 from handful.errors import BadInput
 from handful.files import fresh_folder
 from handful.progress import bar

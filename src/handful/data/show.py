@@ -8,13 +8,15 @@ import html
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from handful.data.collection import Collection, Part
 from handful.errors import BadInput
+
+if TYPE_CHECKING:
+    from handful.data.collection import Collection, Part
 
 PAPER, TEXT, FAINT = (255, 255, 255), (32, 34, 38), (130, 134, 140)
 RIGHT, WRONG = (22, 140, 70), (204, 32, 44)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import polars as pl
 
-from handful.data.collection import SPLITS, Card, Collection
+from handful.data.collection import SPLITS, Card, Collection, open_packed
 from handful.data.importers import SPLIT_NAMES, split_name
-from handful.data.store import content_hash, open_packed
+from handful.data.store import content_hash
 from handful.errors import BadInput, nearest
 from handful.files import parse_json, read_rows, write_atomically
 from handful.frames import write_frame

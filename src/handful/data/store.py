@@ -1,4 +1,4 @@
-"""Writing and opening packed collections; hashes that notice changed bytes."""
+"""Writing and reading the files of packed collections; hashes that notice changed bytes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from handful.data.collection import Card, Collection
 from handful.errors import BadInput
 from handful.files import file_digest, fresh_folder, read_json, read_npy, write_atomically
 from handful.frames import read_frame, write_frame
+
+if TYPE_CHECKING:
+    from handful.data.collection import Card, Collection
 
 ARRAYS = {"images": "images.npy", "features": "features.npy"}
 SKIPPED = "skipped.csv"
@@ -59,7 +61,7 @@ def skipped_files(collection: Collection) -> list[tuple[str, str]]:
     return [(str(file), str(reason)) for file, reason in found.rows()]
 
 
-def write_collection(collection: Collection, path: Path, force: bool = False) -> Collection:
+def write_collection(collection: Collection, path: Path, force: bool = False) -> None:
     """Pack any collection (drawn, in memory, or mapped) into ``path``."""
     card = collection.card
     with fresh_folder(path, force) as folder:
@@ -73,7 +75,6 @@ def write_collection(collection: Collection, path: Path, force: bool = False) ->
         out.flush()
         del out
         seal(folder, card, collection.table)
-    return open_packed(path)
 
 
 def _stamp(folder: Path, kind: str) -> list[list[int]]:
@@ -90,13 +91,12 @@ def _mark(path: Path) -> Any:
         return None
 
 
-def open_packed(path: Path, verify: bool | None = None) -> Collection:
-    """Map a packed collection.
+def read_packed(path: Path, card: Card, verify: bool | None = None) -> tuple[pl.DataFrame, np.ndarray]:
+    """Table and mapped array of a packed collection, checked against its card.
 
     The bytes are hashed again when size or time stamp differ from the last verified ones (``verify=True`` forces it,
     ``False`` skips it).
     """
-    card = Card.read(path / "card.json")
     if card.kind not in ARRAYS:
         raise BadInput(f"{path / 'card.json'}: kind {card.kind!r} is neither images nor features; pack it again")
     for name in (ARRAYS[card.kind], "labels.parquet"):
@@ -114,7 +114,6 @@ def open_packed(path: Path, verify: bool | None = None) -> Collection:
         raise BadInput(f"{path}: the array is {array.shape[1:]}, the card says {card.shape}; pack it again")
     if array.dtype.kind != ("u" if card.kind == "images" else "f"):
         raise BadInput(f"{path}: the array holds {array.dtype}, not {card.kind}; pack it again")
-    collection = Collection(card, table, array, path)
     if verify or (verify is None and not verified):
         try:
             found = content_hash(path, card.kind, table)
@@ -129,4 +128,4 @@ def open_packed(path: Path, verify: bool | None = None) -> Collection:
             write_atomically(mark, lambda t: t.write_text(json.dumps(stamp)))
         except OSError:
             pass  # a read-only folder is verified at each opening
-    return collection
+    return table, array

@@ -64,6 +64,11 @@ class Learner:
         self.compute = compute
         return self
 
+    def twin(self) -> Self | None:
+        """A copy that may learn in another thread of this process at the same time; None where two would share more than memory
+        that stands still (torch's own random numbers, say), which is what is assumed of a learner that says nothing."""
+        return None
+
     def save(self, path: str | Path) -> Path:
         """Write a model folder: ``model.safetensors`` and ``model.json``."""
         from safetensors.torch import save

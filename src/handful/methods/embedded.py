@@ -6,8 +6,9 @@ expression and the contract come from here.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,10 +17,10 @@ from torch import Tensor, nn
 
 from handful.errors import Mismatch
 from handful.methods.batch import Batch, pad
-from handful.methods.contract import Learner, Method, Predictor
+from handful.methods.contract import Method, Predictor
+from handful.methods.modules import ModuleLearner
 from handful.methods.schedule import Schedule
 from handful.methods.stages import Stage
-from handful.nets import Backbone
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
@@ -96,35 +97,21 @@ class Embedded(Method):
         return learner
 
 
-class EmbeddedLearner(Learner):
+class EmbeddedLearner(ModuleLearner):
     """A backbone and a head; `fit` embeds the support, `predict` embeds the queries and calls the head."""
 
     embeds: ClassVar[bool] = True
 
-    def __init__(
-        self, method: Embedded, modules: nn.ModuleDict, shape: tuple[int, ...], n_classes: int, compute: Compute
-    ):
-        self.method: Embedded = method
-        self.shape, self.n_classes = shape, n_classes
-        self.modules = modules
-        self.to(compute)
+    method: Embedded
+    n_classes: int
 
-    def to(self, compute: Compute) -> EmbeddedLearner:
-        self.compute = compute
-        self.modules.to(compute.device).eval()
-        return self
-
-    @property
-    def backbone(self) -> Backbone:
-        return cast(Backbone, self.modules["backbone"])
+    def twin(self) -> EmbeddedLearner:
+        weights = (*self.backbone.parameters(), *self.backbone.buffers())
+        return copy.deepcopy(self, {id(t): t for t in weights})  # heads never change them, and they may be large
 
     def embed(self, images: np.ndarray) -> Tensor:
         """Features of images, in padded batches of one size, on the learner's device."""
-        if tuple(images.shape[1:]) != self.shape:
-            raise Mismatch(
-                f"this {self.method.name} takes images of {self.shape}, not {tuple(images.shape[1:])}; pack them at that size"
-            )
-        return embed_images(self.backbone, images, self.compute, self.method.maps)
+        return embed_images(self.backbone, self.fitting(images), self.compute, self.method.maps)
 
     def head(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         with torch.no_grad():
@@ -134,12 +121,6 @@ class EmbeddedLearner(Learner):
         with self.compute.here():
             images = support.images if support.images is not None else np.zeros((0, *self.shape), dtype=np.uint8)
             return EmbeddedPredictor(self, support, self.embed(images))
-
-    def facts(self) -> dict[str, Any]:
-        return {"shape": list(self.shape), "n_classes": self.n_classes}
-
-    def state(self) -> dict[str, Tensor]:
-        return self.modules.state_dict()
 
 
 class EmbeddedPredictor(Predictor):

@@ -26,7 +26,7 @@ from handful.methods.batch import PADDING, pad
 from handful.methods.schedule import Schedule
 from handful.methods.stages import Loss, Stage, only
 from handful.nets.compute import within_memory
-from handful.progress import bar
+from handful.progress import bar, note
 from handful.tasks import random
 from handful.tasks.episode import Task
 from handful.tasks.rule import Rule
@@ -195,6 +195,8 @@ def run(schedule: Schedule, learner: Any, loss: Loss, train: Rule, valid: Rule |
     if world.tell(first):
         first, state = world.tell((first, optimiser.state_dict()))
         optimiser.load_state_dict(state)
+    if 0 < first < schedule.steps and world.rank == 0:
+        note(f"training {learner.method.name}: going on at step {first:,} of {schedule.steps:,}")
     progress.start_telling()
     parts = schedule.accumulate * distributed.cut(schedule)
     mine = range(world.rank, parts, world.size)

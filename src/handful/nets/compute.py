@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import math
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -30,13 +28,14 @@ class Compute(metaclass=Checked):
     device
         ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
     precision
-        ``float32``; ``bfloat16`` or ``float16`` by autocast in the backbone, heads and losses stay in float32.
+        ``float32``; ``bfloat16`` or ``float16`` by autocast in the backbone, heads and losses stay in float32. ``auto`` lets
+        each evaluation take bfloat16 where the processor has it and no score moves by more than 0.001; else it is float32.
     batch
         Images a batch when embedding; every batch is padded to this size, so that the last bits do not depend on how
         many images there are.
     threads
-        Threads within one operation. With 1, the default, embedding still uses every core (see `cores`): each batch on a core
-        of its own, which changes no bit; more threads within an operation change the last bits.
+        Threads within one operation. With 1, the default, embedding and evaluation still use every core (see `handful.cores`): each batch and each
+        chunk of tasks on a core of its own, which changes no bit; more threads within an operation change the last bits.
     compile
         A backend of torch.compile (``inductor``) that the backbone of an embedded method is trained through; none by default.
     sync_norm
@@ -44,7 +43,7 @@ class Compute(metaclass=Checked):
     """
 
     device: str = "cpu"
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    precision: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     batch: int = 64
     threads: int = 1
     compile: str = ""
@@ -81,26 +80,9 @@ class Compute(metaclass=Checked):
             torch.set_num_threads(before)
 
     def autocast(self) -> torch.autocast:
-        on = self.precision != "float32"
-        return torch.autocast(torch.device(self.device).type, dtype=getattr(torch, self.precision), enabled=on)
-
-
-@functools.cache
-def cores() -> int:
-    """How many cores the machine gives this process: its affinity, a container's quota, and at most ``HANDFUL_CORES``."""
-    try:
-        given = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on this system
-        given = os.cpu_count() or 1
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
-        given = min(given, max(1, math.ceil(int(quota) / int(period))))
-    except (OSError, ValueError):  # no quota
-        pass
-    asked = os.environ.get("HANDFUL_CORES", "")
-    if asked and not (asked.isdecimal() and int(asked)):
-        raise BadInput(f"HANDFUL_CORES must be a whole number of at least 1, not {asked!r}")
-    return min(given, int(asked or given))
+        dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(self.precision)
+        kind = torch.device(self.device).type
+        return torch.autocast(kind, dtype=dtype or torch.bfloat16, enabled=dtype is not None)
 
 
 @functools.cache

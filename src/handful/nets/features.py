@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from handful.clock import timed
+from handful.cores import cores
 from handful.data.collection import Collection
-from handful.nets.compute import Compute, cores, within_memory
+from handful.nets.compute import Compute, within_memory
 
 
 def embed_images(net: Any, images: np.ndarray, compute: Compute, maps: bool = False) -> Tensor:

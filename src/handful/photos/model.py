@@ -125,8 +125,12 @@ def fit(
         Stricter: refuse as many as it takes to refuse this share of strangers, by classes left out in turn.
     seed
         Of the bootstrap that corrects the expected accuracy.
-    layout, options
-        The importer of a folder and its options, as of ``handful data pack``; found by the folder's look unless given.
+    layout
+        The importer of a folder, as of ``handful data pack``; found by the folder's look unless given.
+    options
+        Options of that importer.
+    compute
+        Device, precision and batch.
     """
     check_options(head, refuse, catch)
     encoder = Encoder(net, compute)

@@ -11,6 +11,7 @@ from handful.errors import BadInput
 from handful.files import WRONG, read_json
 from handful.runs import Run
 from handful.runs.filled import RecipeResult
+from handful.runs.run import marked
 
 Reported = tuple[float | None, float | None]
 
@@ -50,7 +51,8 @@ def gather(sources: Iterable[Source] | Mapping[str, Source] | Source) -> Gathere
     if not found.entries:
         why = f" ({found.left_out[0]})" if found.left_out else ""
         raise BadInput(f"there is no finished run to report{why}; make one with: handful eval ... --out FOLDER")
-    found.entries = _told_apart(_once(found.entries))
+    apart = _told_apart(_once(found.entries))
+    found.entries = [replace(e, label=marked(e.label, e.run.transductive)) for e in apart]
     return found
 
 

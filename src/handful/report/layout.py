@@ -20,6 +20,7 @@ from handful.report.pictures import class_name, letter, task_picture
 from handful.report.sheets import curve
 from handful.report.summary import Points, percent, point
 from handful.report.tables import Sheet
+from handful.runs.filled import seen_by
 from handful.runs.replay import replay_episode, replay_rule
 from handful.tasks.rule import Rule
 
@@ -54,6 +55,18 @@ def comparison_section(
     return section
 
 
+WORDS = {
+    "hm": "harmonic mean of unseen and seen accuracy (hm)",
+    "unseen": "accuracy on unseen pairs",
+    "seen": "accuracy on seen pairs",
+    "harmonic1": "harmonic mean of accuracy on seen and unseen classes",
+    "top1": "accuracy",
+    "nmi": "normalised mutual information (nmi)",
+    "ari": "adjusted Rand index (ari)",
+}
+"""Columns whose names are abbreviations, in words."""
+
+
 def verdict(comparison: Comparison) -> str:
     """Who is best, and who cannot be told from it."""
     best = comparison.labels[comparison.best]
@@ -61,12 +74,18 @@ def verdict(comparison: Comparison) -> str:
         return f"{best}: {comparison.column} {comparison.estimate(best)}; one method alone has nothing to be compared with."
     ties = [label for label in comparison.labels if comparison.verdict(label) == "tie"]
     less = "lowest" if comparison.lower else "best"
-    out = f"{best} has the {less} {comparison.column}, {comparison.estimate(best)}"
+    column = WORDS.get(comparison.column, comparison.column)
+    out = f"{best} has the {less} {column}, {comparison.estimate(best)}"
     out += (
         f"; not significantly different from it: {', '.join(ties)}."
         if ties
         else ", significantly better than every other."
     )
+    seen = {label: seen_by(comparison.runs[label][0]) for label in comparison.labels}
+    scratch = [label for label in comparison.labels if not seen[label]]
+    if seen[best] and scratch:
+        some = ", ".join(scratch[:3]) + (" and others" if len(scratch) > 3 else "")
+        out += f" Its encoder was pretrained on {seen[best]}, which {some} had not seen: the comparison is of encoders, too."
     if not comparison.can_tell:
         out += f" {len(comparison.scores)} tasks are too few to show any difference with this test: ask more tasks."
     return out

@@ -7,7 +7,7 @@ import polars as pl
 from handful.report.comparison import Comparison
 from handful.report.page import Section, Table
 from handful.runs import Run
-from handful.runs.run import DAGGER, TRANSDUCTIVE
+from handful.runs.run import DAGGER, TRANSDUCTIVE, marked
 
 WORDS = [
     "An interval over tasks says how far the mean would move with other tasks drawn from the same classes; it says nothing of "
@@ -25,7 +25,7 @@ def reading(comparisons: list[Comparison]) -> Section:
     rows = [
         {
             "method": label,
-            "run": f"{run.method}{DAGGER * run.transductive}",
+            "run": marked(run.method, run.transductive),
             "collection": run.identity["collection"],
             "seed": str(run.identity["seed"]),
             "tasks": str(len(run.frame)),

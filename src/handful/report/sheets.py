@@ -19,7 +19,7 @@ from handful.report.page import unique
 from handful.report.summary import binned
 from handful.report.tables import Sheet, cells_grid, unused
 from handful.runs import Run
-from handful.runs.filled import learning_of, net_of
+from handful.runs.filled import footnotes, learning_of, net_of
 
 SHOWN_COLUMNS, SHOWN_PAIRS = 7, 28
 
@@ -50,7 +50,9 @@ def method_facts(comparison: Comparison) -> list[dict[str, Any]]:
         rows.append(
             {
                 "method": label,
+                "transductive": comparison.runs[label][0].transductive,
                 "learning": comparison.learning(label),
+                "net": net_of(comparison.runs[label][0]),
                 "metric": comparison.column,
                 "scale": e.scale,
                 **e.as_dict(),
@@ -92,7 +94,7 @@ def pair_facts(comparison: Comparison) -> list[dict[str, Any]]:
 def scores_sheet(comparison: Comparison, name: str) -> Sheet:
     facts = method_facts(comparison)
     others = [c for c in comparison.columns() if c != comparison.column]
-    learned = any(r["learning"] for r in facts)
+    learned, nets = any(r["learning"] for r in facts), any(r["net"] for r in facts)
     frame, shown, bold = [], [], set()
     for i, row in enumerate(facts):
         more = {c: comparison.estimate(row["method"], c) for c in others}
@@ -103,6 +105,8 @@ def scores_sheet(comparison: Comparison, name: str) -> Sheet:
         cells = {"method": row["method"]}
         if learned:
             cells["learning"] = row["learning"]
+        if nets:
+            cells["net"] = row["net"]
         cells[comparison.column] = str(comparison.estimate(row["method"]))
         if row["verdict"] != "worse" and len(facts) > 1:
             bold.add((i, len(cells) - 1))
@@ -113,6 +117,7 @@ def scores_sheet(comparison: Comparison, name: str) -> Sheet:
     first = facts[0]
     ties = "; bold: the best and what is not significantly different from it" if len(facts) > 1 else ""
     caption = f"{comparison.title}: mean ± half the {SHOWN} interval over {first['over']}{ties}"
+    caption = "; ".join([caption, *footnotes(comparison.labels, [r["learning"] for r in facts])])
     return Sheet(f"{name}-scores", _frame(frame), _frame(shown), caption, frozenset(bold))
 
 
@@ -206,6 +211,7 @@ def reported_sheet(rows: list[dict[str, Any]], facts: dict[str, Any], name: str)
     caption = f"{head}: measured on {facts['collection']}, mean ± half the {SHOWN} interval"
     if any(r["reported"] is not None for r in rows):
         caption += f"; [reported] on {where}"
+    caption = "; ".join([caption, *footnotes((r["method"] for r in rows), (r["learning"] for r in rows))])
     return Sheet(name, frame, cells_grid(frame, tests), caption)
 
 
@@ -224,6 +230,7 @@ def reported_rows(entries: list[RunEntry]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "method": label,
+                "transductive": found[0].run.transductive,
                 "learning": learning_of(found[0].run.method),
                 "net": net_of(found[0].run),
                 "test": test,

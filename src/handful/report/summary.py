@@ -8,6 +8,7 @@ import polars as pl
 
 from handful.metrics import Estimate
 from handful.runs import Run
+from handful.runs.run import marked
 
 Points = list[tuple[float, float, float, float]]
 
@@ -31,7 +32,7 @@ def run_table(runs: Mapping[str, Run], columns: list[str]) -> pl.DataFrame:
             for c in columns
             if c in run.frame.columns or any(c in m.columns for m in run.metrics)
         }
-        rows.append({"method": label, **cells})
+        rows.append({"method": marked(label, run.transductive), **cells})
     return pl.DataFrame(rows)
 
 

@@ -11,7 +11,8 @@ from handful.errors import BadInput, nearest
 from handful.files import write_atomically
 from handful.metrics.base import SHOWN
 from handful.report.page import Table
-from handful.runs.filled import RecipeResult
+from handful.runs.filled import RecipeResult, footnotes
+from handful.runs.run import marked
 
 FORMATS = {"csv": "csv", "latex": "tex", "markdown": "md"}
 LATEX = str.maketrans(
@@ -27,6 +28,7 @@ LATEX = str.maketrans(
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
         "<": r"\textless{}",
+        "†": r"\textdagger{}",
         ">": r"\textgreater{}",
         "±": r"$\pm$",
         "×": r"$\times$",
@@ -101,7 +103,8 @@ def recipe_text(result: RecipeResult) -> str:
         lines.append(
             f"the reported numbers are from {where}: another collection than this one unless it is the same data"
         )
-    lines.append(markdown(recipe_grid(result)))
+    grid = recipe_grid(result)
+    lines += [markdown(grid), *footnotes(grid["method"], frame["learning"])]
     if recipe.note:
         lines.append(recipe.note)
     return "\n".join(lines)
@@ -121,9 +124,10 @@ def cells_grid(frame: pl.DataFrame, tests: list[str]) -> pl.DataFrame:
         if r["reported"] is not None:
             half = f" ± {r['reported_half']:.2f}" if r["reported_half"] is not None else ""
             cell += f" [{r['reported']:.2f}{half}]"
-        rows.setdefault(r["method"], {})[r["test"]] = cell
+        method = marked(r["method"], r["transductive"])
+        rows.setdefault(method, {})[r["test"]] = cell
         for name, found in facts.items():
-            found[r["method"]] = r[name]
+            found[method] = r[name]
     columns: dict[str, list[str]] = {"method": list(rows)}
     for name, found in facts.items():
         if any(found.values()):

@@ -86,7 +86,7 @@ def embed_needed(
     blocks = [(s, rows[places[s : s + step]]) for s in range(0, len(places), step)]
     fresh = _Fresh(kept)
     try:
-        here = where if len(blocks) > 1 else Inline()
+        here = Inline() if where.here or len(blocks) < 2 else where  # embedding uses every core of this process itself
         with bar("embedding images", len(places)) as advance:
             for start, found, seconds in here.map(embed_block, job, blocks):
                 if not here.here:

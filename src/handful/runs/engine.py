@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from handful import registry
+from handful.cores import cores
 from handful.errors import BadInput, HandfulError
 
 RETRIES = 3
@@ -102,7 +103,7 @@ class Processes:
 
     def __init__(self, workers: int | None = None, retries: int = RETRIES):
         at_least_one(workers)
-        self.workers, self.retries = workers or os.cpu_count() or 1, retries
+        self.workers, self.retries = workers or cores(), retries
         self._pool: ProcessPoolExecutor | None = None
 
     def close(self) -> None:
@@ -168,18 +169,18 @@ def died(what: str, times: int) -> HandfulError:
 
 
 def make_engine(name: str | Engine | None = None, workers: int | None = None, address: str | None = None) -> Engine:
-    """The engine of a name: ``inline``, ``processes`` or ``ray``; without one, processes for more than one worker.
+    """The engine of a name: ``cores``, ``inline``, ``processes`` or ``ray``; without one, every core, or as many processes as workers.
 
     Parameters
     ----------
     workers
-        Items at a time: 1 inline, the cores by default for processes, the cluster's for Ray.
+        Items at a time: 1 inline; by default all cores of this machine, or the cluster's for Ray.
     address
         Of a Ray cluster: ``auto`` for the one on this machine, HOST:PORT; without it a cluster of this machine is started.
     """
     if name is not None and not isinstance(name, str):
         return name
     if name is None:
-        name = "ray" if address else "processes" if (workers or 1) > 1 else "inline"
+        name = "ray" if address else "cores" if workers is None else "processes" if workers > 1 else "inline"
     given = {"workers": workers, "address": address}
     return registry.make("engines", name, {k: v for k, v in given.items() if v is not None})

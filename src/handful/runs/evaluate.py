@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from handful.progress import bar
 from handful.runs.embedding import embed_needed
 from handful.runs.engine import Engine, make_engine
 from handful.runs.learners import Asked, Spec, answering
+from handful.runs.precision import settled
 from handful.runs.run import Run
 from handful.runs.scoring import (
     ScoringJob,
@@ -59,15 +61,21 @@ def evaluate(
         A rule; of a part, a collection (or what `handful.open` takes) the usual 5-way 5-shot tasks, of its test split.
     metrics
         One name or several; the rule's own by default.
-    n, seed, repeats
-        Tasks for each drawing seed; seeds ``seed .. seed + repeats - 1``.
+    n
+        Number of tasks for each drawing seed.
+    seed
+        The first drawing seed.
+    repeats
+        Number of drawing seeds, counted up from ``seed``.
     out
         A folder for the results. A run that was killed goes on from there and ends with the same table.
     workers
-        Chunks at a time, each on the learner's number of threads; never changes a number.
-    engine, address
-        Where they are worked: ``inline``, ``processes``, ``ray`` (with the address of its cluster), or an engine; inline for
-        one worker and processes for more by default. Never changes a number.
+        Chunks of tasks at a time, as processes; every core of this machine by default. Never changes a number.
+    engine
+        Where the work runs: ``cores`` (by default: threads on every core, processes where they pay), ``inline``,
+        ``processes``, ``ray``, or an engine. Never changes a number.
+    address
+        Of a Ray cluster.
     cache
         Keep the features of a frozen backbone over a packed collection, and use those that are kept.
     answers
@@ -84,6 +92,7 @@ def evaluate(
     if metrics is None and has_contexts(rule) and "contexts" not in names:
         names += ("contexts",)
     job = ScoringJob(learner, rule, names, tuple(range(seed, seed + repeats)), n, answers)
+    job, why = settled(job, cache)
     identity = identify(job, seed)
     folder = RunFolder(Path(out), identity) if out is not None else None
     if folder and (finished := folder.finished()) is not None:
@@ -91,6 +100,7 @@ def evaluate(
     where = make_engine(engine, workers, address)
     try:
         table, facts = work(job, folder, where, cache)
+        facts |= {"precision": f"auto: {job.learner.compute.precision}, for {why}"} if why else {}
     finally:
         if where is not engine:
             where.close()
@@ -120,6 +130,7 @@ def work(job: ScoringJob, folder: RunFolder | None, where: Engine, cache: bool) 
                 parts[scored.chunk] = scored.frame
                 if not where.here:
                     clock.add(scored.seconds)
+                if not where.here or scored.process != os.getpid():
                     largest = max(largest, scored.peak_memory_mb)
                 if folder:
                     folder.add(scored.chunk, scored.frame)

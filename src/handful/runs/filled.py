@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +13,11 @@ import polars as pl
 
 from handful import registry
 from handful.data.collection import Collection
+from handful.errors import BadInput
 from handful.files import write_atomically
 from handful.metrics import mean_interval
-from handful.runs.run import Run
+from handful.options import parse_spec
+from handful.runs.run import DAGGER, TRANSDUCTIVE, Run
 
 if TYPE_CHECKING:
     from handful.runs.recipe import Recipe
@@ -55,6 +58,7 @@ class RecipeResult:
                 rows.append(
                     {
                         "method": method.title,
+                        "transductive": runs[0].transductive,
                         "learning": learning_of(runs[0].method),
                         "net": net_of(runs[0]),
                         "test": test.label,
@@ -87,11 +91,36 @@ class RecipeResult:
         write_atomically(out / "recipe.json", lambda t: t.write_text(text + "\n", encoding="utf-8"))
 
 
+LEARNING = (
+    "GL: learns from labels over all training classes; LL: from the labels of tasks; TT: tunes on each task at test"
+)
+
+
+def footnotes(labels: Iterable[str], learning: Iterable[str]) -> list[str]:
+    """What the marks in a table mean, those that it has."""
+    found = [f"{DAGGER} {TRANSDUCTIVE}"] if any(DAGGER in label for label in labels) else []
+    return [*found, *([LEARNING] if any(learning) else [])]
+
+
 def learning_of(method: str) -> str:
     """GL, LL, TT: how a method learns, as its stages and head say."""
     return registry.make("methods", method).learning if method in registry.names("methods") else ""
 
 
 def net_of(run: Run) -> str:
-    """The backbone that a run's method was asked to use; nothing for methods without one."""
-    return str(run.identity.get("options", {}).get("net") or "")
+    """The backbone of a run's method, and what its weights had been trained on before; nothing for methods without one."""
+    net = str(run.identity.get("options", {}).get("net") or "")
+    seen = seen_by(run)
+    return f"{net} (pretrained on {seen})" if seen else net
+
+
+def seen_by(run: Run) -> str:
+    """What the weights that a run started from had been trained on, in words; empty where they started from nothing."""
+    net = str(run.identity.get("options", {}).get("net") or "")
+    try:
+        name, options = parse_spec(net)
+    except BadInput:  # a run's folder may come from anyone
+        return ""
+    if name not in registry.names("nets") or options.get("pretrained") == "0":
+        return ""
+    return "other images" if options.get("weights") else registry.get("nets", name).seen

@@ -11,8 +11,9 @@ from typing import Any
 from handful import registry
 from handful.data.collection import Collection, Part
 from handful.data.opening import open_collection
-from handful.errors import BadInput
-from handful.methods.contract import FACTS, Learner, Method, agree, load, model_folder
+from handful.errors import BadInput, Mismatch, nearest
+from handful.methods.contract import FACTS, Learner, Method, agree, load, model_folder, packaged
+from handful.methods.schedule import Schedule
 from handful.nets.compute import Compute
 from handful.tasks.anyway import AnyWay
 from handful.tasks.nway import NWay
@@ -36,15 +37,19 @@ def chosen(spec: Spec, options: Mapping[str, Any] | None = None, compute: Comput
         if options:
             raise BadInput(f"{text} is a trained model; its options cannot be set, train another")
         return load(folder, compute)
+    if "/" in text and text not in registry.names("methods"):
+        raise BadInput(f"there is no model folder and no packaged model named {text!r}; {nearest(text, packaged())}")
     return named(text, options)
 
 
 def named(name: str, options: Mapping[str, Any] | None = None, seed: int | None = None) -> Method:
-    """A method by name; ``seed`` is its training seed where it has a schedule and the options name none."""
+    """A method by name; ``seed`` is that of all its schedules for which the options name none."""
     method: Method = registry.make("methods", name, options)
-    schedule = getattr(method, "schedule", None)
-    if seed is not None and schedule is not None and "seed" not in ((options or {}).get("schedule") or {}):
-        method = method.with_options(schedule=dataclasses.replace(schedule, seed=seed))
+    for field in dataclasses.fields(method) if seed is not None else ():
+        schedule, given = getattr(method, field.name), (options or {}).get(field.name)
+        named_already = f"{field.name}.seed" in (options or {}) or (isinstance(given, Mapping) and "seed" in given)
+        if isinstance(schedule, Schedule) and not named_already:
+            method = method.with_options(**{field.name: dataclasses.replace(schedule, seed=seed)})
     return method
 
 
@@ -86,13 +91,13 @@ def learner_of(
     *,
     train: Rule | None,
     valid: Rule | None = None,
-    shape: tuple[int, ...],
+    shape: tuple[int, ...] | None = None,
     trained: bool = True,
     compute: Compute | None = None,
     keep: Path | None = None,
     training: Path | None = None,
 ) -> Learner:
-    """A learner, trained if its method trains and ``trained`` is not False.
+    """A learner, trained if its method trains and ``trained`` is not False; ``shape`` is that of the images, ``train``'s by default.
 
     ``keep`` is its model folder: what is there is loaded instead of trained, what is trained is saved there. ``training`` is
     where checkpoints and the log go (beside ``keep`` by default).
@@ -102,6 +107,7 @@ def learner_of(
     if keep is not None and (keep / FACTS).is_file():
         return load(keep, compute)
     if not trained or (what.trains == "no" and train is None):
+        shape = shape or (train.image_shape if train is not None else ())
         return what.untrained(shape, train.n_classes if train is not None else 2, compute)
     training = training or (keep.with_suffix(".training") if keep is not None else None)
     learner = what.meta_fit(train, valid, compute=compute, keep=training)
@@ -116,4 +122,11 @@ def answering(spec: Spec, asked: Asked, compute: Compute | None = None) -> tuple
     agree(found.method if isinstance(found, Learner) else found, rule)
     rule.check()
     train = lessons(found, rule) if isinstance(found, Method) and found.trains != "no" else None
-    return learner_of(found, train=train, shape=rule.image_shape, compute=compute), rule
+    learner = learner_of(found, train=train, shape=rule.image_shape, compute=compute)
+    takes = tuple(getattr(learner, "shape", rule.image_shape))
+    if takes != tuple(rule.image_shape):
+        raise Mismatch(
+            f"this {learner.method.name} was made for images of {takes}, {rule.part.collection.card.name} has "
+            f"{tuple(rule.image_shape)}; pack them at that size, or train it on such images"
+        )
+    return learner, rule

@@ -14,11 +14,12 @@ import torch
 from handful.clock import add, measuring
 from handful.data.collection import Collection
 from handful.files import fresh_folder
-from handful.methods.contract import FACTS, agree, load
+from handful.methods.contract import FACTS, Learner, Method, agree, load
 from handful.nets.compute import Compute
 from handful.progress import bar
 from handful.runs.engine import Engine
 from handful.runs.evaluate import evaluate
+from handful.runs.learners import learner_of, named
 from handful.runs.run import Run
 from handful.runs.store import RunFolder, digest
 
@@ -109,10 +110,34 @@ class Matrix:
         return self.recipe.test[cell.test]
 
 
+def configured(method: MethodSpec, seed: int) -> Method:
+    """The method of a row, its training seed set."""
+    return named(str(method.name), method.options, seed)
+
+
+def row_learner(
+    recipe: Recipe, spec: MethodSpec, seed: int, source: Collection, compute: Compute, keep: Path | None
+) -> Learner:
+    """The learner of a row, trained on the recipe's own tasks."""
+    if spec.model:
+        return load(spec.model, compute)
+    train = recipe.train.merged(spec.train).build(source, "train") if recipe.train is not None else None
+    valid = None
+    if recipe.valid is not None and source.has("valid"):
+        valid = recipe.valid.merged(spec.valid).build(source, "valid")
+    return learner_of(
+        configured(spec, seed),
+        train=train,
+        valid=valid,
+        shape=source.card.shape,
+        trained=spec.trained,
+        compute=compute,
+        keep=keep,
+    )
+
+
 def train_row(matrix: Matrix, row: MatrixRow) -> tuple[MatrixRow, dict[str, bytes], dict[str, float]]:
     """Train one row; its model stays in ``matrix.out`` if that is seen here, else its files go back to the sender."""
-    from handful.runs.recipe import row_learner
-
     with measuring() as clock, tempfile.TemporaryDirectory(prefix="handful-") as scratch:
         keep = (matrix.out or Path(scratch)) / "models" / row.key
         row_learner(matrix.recipe, matrix.spec(row), row.seed, matrix.source, matrix.compute, keep)
@@ -122,8 +147,6 @@ def train_row(matrix: Matrix, row: MatrixRow) -> tuple[MatrixRow, dict[str, byte
 
 def evaluate_cell(matrix: Matrix, cell: Cell, engine: Engine | None = None) -> tuple[Cell, Run]:
     """Fill one cell, inline on a worker, or by an engine's chunks from here."""
-    from handful.runs.recipe import row_learner
-
     test, spec, model = matrix.test(cell), matrix.spec(cell.row), matrix.models.get(cell.row.key)
     learner = (
         load(model.path, matrix.compute)
@@ -172,14 +195,15 @@ def fill(matrix: Matrix, engine: Engine, out: Path | None, say: Callable[[str], 
                     add(seconds)
                 advance(1)
             done: Iterator[tuple[Cell, Run]]
-            if len(cells) >= engine.workers:
+            whole = len(cells) >= engine.workers and not engine.here
+            if whole:
                 shared = dataclasses.replace(matrix, out=out if engine.local else None)
                 done = engine.map(evaluate_cell, shared, cells)
-            else:  # fewer cells than workers: each cell is cut into its chunks instead
+            else:  # fewer cells than workers, or workers that share this process: each cell is cut into its chunks instead
                 shared = dataclasses.replace(matrix, out=out)
                 done = (evaluate_cell(shared, cell, engine) for cell in cells)
             for cell, run in done:
-                if len(cells) >= engine.workers and not engine.here:
+                if whole:
                     add({k: v for k, v in run.facts["seconds"].items() if k != "total"})
                 if out is not None and run.path is None:
                     folder_of_run = RunFolder(matrix.place(cell, out), run.identity)
@@ -190,8 +214,6 @@ def fill(matrix: Matrix, engine: Engine, out: Path | None, say: Callable[[str], 
 
 
 def trains(matrix: Matrix, row: MatrixRow) -> bool:
-    from handful.runs.recipe import configured
-
     spec = matrix.spec(row)
     method = configured(spec, row.seed)
     return spec.trained and not (method.trains == "no" and matrix.recipe.train is None)
@@ -199,8 +221,6 @@ def trains(matrix: Matrix, row: MatrixRow) -> bool:
 
 def check(matrix: Matrix, cells: list[Cell]) -> None:
     """Refuse, before anything is trained, a method and a test that do not go together."""
-    from handful.runs.recipe import configured
-
     for cell in cells:
         rule = matrix.test(cell).build(matrix.source, "test")
         rule.check()

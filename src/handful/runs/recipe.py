@@ -15,15 +15,14 @@ from handful.data.collection import Collection
 from handful.data.opening import open_collection
 from handful.errors import BadInput, nearest
 from handful.files import WRONG, parse_toml, read_text
-from handful.methods.contract import Learner, Method, load
 from handful.methods.schedule import Schedule
 from handful.nets.compute import Compute
 from handful.registry import packaged
 from handful.runs.engine import Engine, make_engine
 from handful.runs.evaluate import evaluate
 from handful.runs.filled import RecipeResult
-from handful.runs.learners import choose_part, learner_of, named
-from handful.runs.matrix import Cell, Matrix, fill
+from handful.runs.learners import choose_part
+from handful.runs.matrix import Cell, Matrix, configured, fill, row_learner
 from handful.runs.recipe_file import flatten
 from handful.runs.run import Run
 from handful.runs.shards import gathered
@@ -186,7 +185,7 @@ def run_recipe(
         if gather and out is not None:
             found = gathered(matrix, out)
         else:
-            found = one_by_one(matrix, say) if where.here else fill(matrix, where, out, say)
+            found = one_by_one(matrix, say) if where.workers == 1 and where.here else fill(matrix, where, out, say)
         for cell, run in found:
             for label in cell.labels:
                 runs[(matrix.spec(cell.row).title, label, cell.row.seed)] = run
@@ -215,6 +214,7 @@ def one_by_one(matrix: Matrix, say: Callable[[str], None]) -> Iterator[tuple[Cel
                 test.seed,
                 repeats=test.repeats,
                 out=matrix.place(cell, out) if out else None,
+                engine="inline",
                 cache=matrix.cache,
                 answers=matrix.answers,
             )
@@ -230,11 +230,6 @@ def in_order(matrix: Matrix, runs: dict[tuple[str, str, int], Run]) -> dict[tupl
         for label in cell.labels
     ]
     return {key: runs[key] for key in order}
-
-
-def configured(method: MethodSpec, seed: int) -> Method:
-    """The method of a row, its training seed set."""
-    return named(str(method.name), method.options, seed)
 
 
 def shortened(recipe: Recipe, steps: int) -> Recipe:
@@ -253,24 +248,3 @@ def shortened(recipe: Recipe, steps: int) -> Recipe:
                     options[field.name] = {**options.get(field.name, {}), **fewer}
         methods.append(method.model_copy(update={"options": options}))
     return recipe.model_copy(update={"method": methods})
-
-
-def row_learner(
-    recipe: Recipe, spec: MethodSpec, seed: int, source: Collection, compute: Compute, keep: Path | None
-) -> Learner:
-    """The learner of a row, trained on the recipe's own tasks."""
-    if spec.model:
-        return load(spec.model, compute)
-    train = recipe.train.merged(spec.train).build(source, "train") if recipe.train is not None else None
-    valid = None
-    if recipe.valid is not None and source.has("valid"):
-        valid = recipe.valid.merged(spec.valid).build(source, "valid")
-    return learner_of(
-        configured(spec, seed),
-        train=train,
-        valid=valid,
-        shape=source.card.shape,
-        trained=spec.trained,
-        compute=compute,
-        keep=keep,
-    )

@@ -24,6 +24,11 @@ DAGGER = "†"
 TRANSDUCTIVE = "looks at all queries of a task together (transductive)"
 
 
+def marked(label: str, transductive: bool) -> str:
+    """A method's label, with the mark of those that see all queries of a task together."""
+    return label + DAGGER if transductive and not label.endswith(DAGGER) else label
+
+
 @dataclass
 class Run:
     """Results of an evaluation.
@@ -149,7 +154,7 @@ class Run:
         return path
 
     def __str__(self) -> str:
-        head = f"{self.method}{DAGGER * self.transductive} on {self.identity['part']}, {self.identity['rule']['rule']}, seed {self.identity['seed']}"
+        head = f"{marked(self.method, self.transductive)} on {self.identity['part']}, {self.identity['rule']['rule']}, seed {self.identity['seed']}"
         lines = [head]
         for row in self.summary().iter_rows(named=True):
             scale = self.scale(row["metric"])
@@ -182,7 +187,7 @@ class Run:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return f"<b>{self.method}</b> on <code>{self.identity['part']}</code>{self.summary()._repr_html_()}"
+        return f"<b>{marked(self.method, self.transductive)}</b> on <code>{self.identity['part']}</code>{self.summary()._repr_html_()}"
 
     def as_dict(self) -> dict[str, Any]:
         """One JSON object: identity, summary, timings."""

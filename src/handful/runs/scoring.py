@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,11 @@ class ScoringJob:
     def per_repeat(self) -> int:
         return -(-self.n // CHUNK)
 
+    def for_thread(self) -> ScoringJob | None:
+        """The same job for a thread beside others, if the learner has a copy to give."""
+        learner = self.learner.twin()
+        return None if learner is None else dataclasses.replace(self, learner=learner)
+
     def place(self, chunk: int) -> tuple[int, int]:
         """The repeat and the first task of a chunk."""
         return chunk // self.per_repeat, chunk % self.per_repeat * CHUNK
@@ -71,6 +77,7 @@ class Scored:
     frame: pl.DataFrame
     seconds: dict[str, float]
     peak_memory_mb: float
+    process: int
 
 
 def peak_memory_mb() -> float:
@@ -93,7 +100,7 @@ def score_chunk(job: ScoringJob, chunk: int) -> Scored:
             release(job.rule.part.collection.array)
         with timed("score"):
             frame = rows_of(job, repeat, found)
-    return Scored(chunk, frame, dict(clock.seconds), peak_memory_mb())
+    return Scored(chunk, frame, dict(clock.seconds), peak_memory_mb(), os.getpid())
 
 
 def rows_of(job: ScoringJob, repeat: int, found: list[Answered]) -> pl.DataFrame:

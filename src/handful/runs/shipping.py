@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from handful.cache import cache_folder, trim
-from handful.data.collection import Card, Collection
-from handful.data.store import ARRAYS, content_hash, open_packed
+from handful.data.collection import Card, Collection, open_packed
+from handful.data.store import ARRAYS, content_hash
 from handful.errors import HandfulError
 from handful.files import file_digest, fresh_folder
 from handful.runs.embedding import EmbeddedRows

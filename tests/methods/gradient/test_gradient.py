@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 import learning
 from handful.methods.contract import make
+from handful.methods.layers.support_norm import SupportNorm
 from handful.metrics.base import mean_interval
 from handful.tasks.episode import Query, Support
 from made.zoo import batch_of, random_task
@@ -57,6 +59,24 @@ def test_the_outer_gradient_passes_through_the_inner_steps(name):
                     p.sub_(step * v)
         slope = sum(float((a * v).sum()) for a, v in zip(grads, along, strict=True))
         assert slope == pytest.approx((losses[0] - losses[1]) / 2e-8, rel=1e-4, abs=1e-5)
+
+
+def test_the_fused_norm_has_the_gradients_of_the_one_written_out():
+    torch.manual_seed(0)
+    norm = SupportNorm(nn.BatchNorm2d(4).double())
+    norm.weight.data.uniform_(0.5, 2)
+    x = torch.randn(7, 4, 3, 5, dtype=torch.double, requires_grad=True)
+    norm.first = 3
+    variance, mean = torch.var_mean(x[:3], (0, 2, 3), correction=0, keepdim=True)
+    written = (x - mean) * torch.rsqrt(variance + norm.eps) * norm.weight.view(1, -1, 1, 1) + norm.bias.view(
+        1, -1, 1, 1
+    )
+    assert torch.allclose(norm(x), written)
+    g = torch.randn_like(written)
+    for fused, plain in zip(
+        *(torch.autograd.grad(y, (x, norm.weight, norm.bias), g) for y in (norm(x), written)), strict=True
+    ):
+        assert torch.allclose(fused, plain)
 
 
 def test_fo_mamls_gradient_is_that_at_the_adapted_weights():

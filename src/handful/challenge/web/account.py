@@ -10,6 +10,7 @@ from sqlalchemy import select
 from handful.challenge import accounts, rules
 from handful.challenge.archive import clean_name
 from handful.challenge.db import Member, Token, User
+from handful.challenge.web.refused import Refused
 from handful.challenge.web.site import COOKIE, Site, Visit
 from handful.errors import BadInput
 
@@ -106,7 +107,37 @@ def accounts_of(site: Site) -> APIRouter:
             who.session.flush()
             return site.show("account.html", request, who, tokens=1, token=new)
 
+    @routes.get("/reset/{secret}")
+    def reset_page(request: Request, secret: str) -> Response:
+        with site.visit(request) as who:
+            known(who, secret)
+            return site.show("reset.html", request, who, secret=secret)
+
+    @routes.post("/reset/{secret}")
+    async def reset(request: Request, secret: str, password: str = Form(""), csrf: str = Form("")) -> Response:
+        def work() -> Response:
+            with site.change(request) as who:
+                who.check(csrf)
+                known(who, secret)
+                accounts.check_password(password)
+                accounts.slow_down(who.session, f"reset/{site.address(request)}", 20, "too many new passwords")
+            hashed = accounts.hash_password(password)
+            with site.change(request) as who:
+                user = known(who, secret)
+                accounts.set_password(who.session, user, hashed)
+                return enter(site, who, user)
+
+        return await site.crowd.run(work)
+
     return routes
+
+
+def known(who: Visit, secret: str) -> User:
+    """The account of a link that was made for it, or a refusal."""
+    user = accounts.find_reset(who.session, secret[:200])
+    if user is None:
+        raise Refused(404, "This link was used already or is too old; ask the organisers for another.")
+    return user
 
 
 def enter(site: Site, who: Visit, user: User) -> Response:

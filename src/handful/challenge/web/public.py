@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
+from sqlalchemy import select
 
 from handful.challenge import rules
+from handful.challenge.db import Announcement, User
+from handful.challenge.markdown import render
 from handful.challenge.spec import Challenge
 from handful.challenge.tables import export_csv
 from handful.challenge.web.refused import Refused
-from handful.challenge.web.site import PAGES, Site
+from handful.challenge.web.site import PAGES, Number, Site
 from handful.report import page
 
 
@@ -34,7 +37,31 @@ def public(site: Site) -> APIRouter:
                 for league in challenge.leagues
             }
             seeds = rules.revealed(who.session, challenge)
-            return site.show("home.html", request, who, boards=boards, seeds=seeds)
+            news = who.session.scalars(select(Announcement).order_by(Announcement.id.desc()).limit(20))
+            said = [(each.at, render(each.text)) for each in news]
+            return site.show("home.html", request, who, boards=boards, seeds=seeds, said=said)
+
+    @routes.get("/rules")
+    def rules_page(request: Request) -> Response:
+        path = site.root / challenge.rules
+        text = render(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else ""
+        with site.visit(request) as who:
+            return site.show("rules.html", request, who, text=text)
+
+    @routes.get("/teams/{number}")
+    def team(request: Request, number: Number) -> Response:
+        with site.visit(request) as who:
+            user = who.session.get(User, number)
+            places = []
+            for phase in challenge.ranked if user is not None else ():
+                found = rules.entries_of(who.session, challenge, phase)
+                for league in challenge.leagues:
+                    lines = rules.leaderboard(who.session, challenge, phase, league.name, found)
+                    places += [(phase, league, line) for line in lines if line.user_id == number]
+            # Whoever is on no leaderboard has no page: that an account exists is nobody else's business.
+            if user is None or not places:
+                raise Refused(404, "There is no such team.")
+            return site.show("team.html", request, who, team=user, places=places)
 
     @routes.get("/data")
     def data_page(request: Request) -> Response:

@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from handful.challenge import accounts, rules
 from handful.challenge.db import Database, Login, Submission, User
 from handful.challenge.spec import Challenge
+from handful.challenge.storage import Storage
 from handful.challenge.web.crowd import Crowd, Seats
 from handful.challenge.web.refused import Refused
 from handful.metrics.base import SHOWN
@@ -69,9 +70,11 @@ class Site:
     state: Path
     https: bool = False
     registrations: int = 30
+    address_of_files: str = ""
 
     def __post_init__(self) -> None:
         self.crowd, self.seats = Crowd(), Seats()
+        self.storage = Storage(self.state, self.address_of_files)
         self.pages = Environment(loader=FileSystemLoader(PAGES), autoescape=select_autoescape(default=True))
         self.pages.filters["score"] = lambda value: "" if value is None else f"{value:.3f}"
         self.pages.filters["range"] = lambda value: (
@@ -82,13 +85,15 @@ class Site:
 
     @contextmanager
     def visit(self, request: Request) -> Iterator[Visit]:
-        """Who asks, within a session that only looks."""
+        """Who asks, within a session that only looks; phases whose dates have come turn first."""
+        rules.keep_time(self.database, self.challenge)
         with self.database.reading() as session:
             yield self.visitor(request, session)
 
     @contextmanager
     def change(self, request: Request) -> Iterator[Visit]:
         """Who asks, within a session that is committed when the block ends, which is before the answer leaves."""
+        rules.keep_time(self.database, self.challenge)
         with self.database.writing() as session:
             yield self.visitor(request, session)
 

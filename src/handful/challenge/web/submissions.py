@@ -68,7 +68,7 @@ def submissions(site: Site) -> APIRouter:
             known = name in ("scores.json", "scores.txt", "tasks.parquet")
             path = result_file(site, who, row, name) if known else None
         if name == "archive.zip":
-            path = site.state / "submissions" / row.archive
+            path = site.storage.file(f"submissions/{row.archive}")
         if path is not None and path.is_file():
             return FileResponse(path, filename=f"submission-{row.id}.zip" if name == "archive.zip" else name)
         raise Refused(404, "There is no such file.")
@@ -104,11 +104,14 @@ def submissions(site: Site) -> APIRouter:
 
 def result_file(site: Site, who: Visit, row: Submission, name: str) -> Path | None:
     """A file of a recorded result: with numbers for hidden data sets until the challenge ends, organisers excepted."""
-    folder = site.state / "results" / str(row.id)
-    # Results of an older version have the data sets' names and no copy without.
-    if (who.participant().organiser or rules.ended(who.session)) and (folder / "named").is_dir():
-        folder /= "named"
-    return folder / name if row.status == "scored" and (folder / name).is_file() else None
+    if row.status != "scored":
+        return None
+    path = site.storage.file(f"results/{row.id}/{name}", changes=True)
+    if who.participant().organiser or rules.ended(who.session):
+        # Results of an older version have the data sets' names and no copy without.
+        named = site.storage.file(f"results/{row.id}/named/{name}", changes=True)
+        path = named if named.is_file() else path
+    return path if path.is_file() else None
 
 
 async def take(
@@ -159,6 +162,7 @@ def store(site: Site, sender: Callable[[Session], User], form: FormData) -> Subm
         sha256 = digest(partial)
         # In place before the row says so: a row without its archive would be the platform's failure.
         os.replace(partial, place)
+        site.storage.keep(f"submissions/{place.name}")
         with site.database.writing() as session:
             return rules.submit(session, site.challenge, sender(session), league, shown, sha256, place.name)
     except BaseException as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from handful.cache import datasets_folder
-from handful.data.collection import Collection
+from handful.data.collection import Collection, open_packed
 from handful.data.get.download import download, judge, take
 from handful.data.get.lock import locked
 from handful.data.get.manifest import Archive, DataSet, read_manifest
@@ -18,7 +18,6 @@ from handful.data.get.record import Fetched, Record, read_record
 from handful.data.get.web import Patience
 from handful.data.pack import pack as pack_images
 from handful.data.splits import ByFraction
-from handful.data.store import open_packed
 from handful.errors import BadInput, Mismatch, Missing
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from handful.cache import datasets_folder
+from handful.data.collection import open_packed
 from handful.data.get.download import judge
 from handful.data.get.getting import folder_of
 from handful.data.get.manifest import Archive, read_manifest
 from handful.data.get.record import Record, read_record
-from handful.data.store import open_packed
 from handful.errors import BadInput, Mismatch, Missing
 
 

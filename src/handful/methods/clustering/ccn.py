@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -16,8 +16,9 @@ from handful.methods.augment import augment
 from handful.methods.batch import Batch
 from handful.methods.clustering.clusterer import labelled_tasks
 from handful.methods.clustering.pairs import PairNet, kcl, mcl
-from handful.methods.contract import Learner, Method, Predictor
+from handful.methods.contract import Method, Predictor
 from handful.methods.embedded import Embedded
+from handful.methods.modules import ModuleLearner
 from handful.methods.schedule import Schedule
 from handful.nets import Backbone
 from handful.nets import build as build_net
@@ -115,28 +116,10 @@ class CCN(Embedded):
         return CCNLearner(self, self.modules(tuple(shape), n_classes), tuple(shape), n_classes, compute or Compute())
 
 
-class CCNLearner(Learner):
+class CCNLearner(ModuleLearner):
     """The trained similarity network; `fit` trains a clustering network on the task's images."""
 
-    def __init__(self, method: CCN, modules: nn.ModuleDict, shape: tuple[int, ...], n_classes: int, compute: Compute):
-        self.method: CCN = method
-        self.modules, self.shape, self.n_classes = modules, shape, n_classes
-        self.to(compute)
-
-    def to(self, compute: Compute) -> CCNLearner:
-        self.compute = compute
-        self.modules.to(compute.device).eval()
-        return self
-
-    @property
-    def backbone(self) -> Backbone:
-        return cast(Backbone, self.modules["backbone"])
-
-    def facts(self) -> dict[str, Any]:
-        return {"shape": list(self.shape), "n_classes": self.n_classes}
-
-    def state(self) -> dict[str, Tensor]:
-        return self.modules.state_dict()
+    method: CCN
 
     def alike(self, images: np.ndarray) -> Tensor:
         """``(n, n)`` the similarity network's word on every pair of images."""
@@ -154,12 +137,8 @@ class CCNLearner(Learner):
     def fit(self, support: Support) -> CCNPredictor:
         if support.images is None or len(support.images) < 2:
             raise Mismatch("ccn clusters the images of a task and needs two or more of them")
-        if tuple(support.images.shape[1:]) != self.shape:
-            raise Mismatch(
-                f"this ccn takes images of {self.shape}, not {support.images.shape[1:]}; pack them at that size"
-            )
         with self.compute.here():
-            alike = self.alike(support.images)
+            alike = self.alike(self.fitting(support.images))
             net = self._train(support, alike)
         return CCNPredictor(self, net, support)
 

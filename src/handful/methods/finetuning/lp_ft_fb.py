@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from handful.errors import Mismatch
-from handful.methods.contract import Learner, Predictor
+from handful.methods.contract import Predictor
 from handful.methods.layers.pretrained import Pretrained
+from handful.methods.modules import ModuleLearner
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
 from handful.tasks.episode import Query, Support
@@ -63,37 +63,14 @@ class LPFTFB(Pretrained):
         return TunedLearner(self, self.modules(tuple(shape), n_classes), tuple(shape), n_classes, compute or Compute())
 
 
-class TunedLearner(Learner):
+class TunedLearner(ModuleLearner):
     """Tunes a copy of the pre-trained network on each support."""
 
-    def __init__(
-        self, method: LPFTFB, modules: nn.ModuleDict, shape: tuple[int, ...], n_classes: int, compute: Compute
-    ):
-        self.method: LPFTFB = method
-        self.modules, self.shape, self.n_classes = modules, shape, n_classes
-        self.to(compute)
-
-    def to(self, compute: Compute) -> TunedLearner:
-        self.compute = compute
-        self.modules.to(compute.device).eval()
-        return self
-
-    @property
-    def backbone(self) -> nn.Module:
-        return self.modules["backbone"]
-
-    def facts(self) -> dict[str, Any]:
-        return {"shape": list(self.shape), "n_classes": self.n_classes}
-
-    def state(self) -> dict[str, Tensor]:
-        return self.modules.state_dict()
+    method: LPFTFB
 
     def fit(self, support: Support) -> TunedPredictor:
-        if tuple(support.images.shape[1:]) != self.shape:  # type: ignore[union-attr]
-            raise Mismatch(f"this {self.method.name} takes images of {self.shape}; pack them at that size")
-        method = self.method
+        method, images = self.method, self.fitting(support.images)
         with self.compute.here() as device, torch.enable_grad():
-            images = np.asarray(support.images)
             y = torch.as_tensor(np.asarray(support.labels), device=device)
             orders = torch.Generator().manual_seed(int(support.seed))
             backbone = copy.deepcopy(self.backbone).eval()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,17 +15,24 @@ def nearest_edges(weights: Tensor, k: int) -> Tensor:
 
     Edges as heavy as the k-th are all kept, so that the order of equal ones has no say.
     """
-    k = min(k, weights.shape[-1])
-    kept = weights >= weights.detach().topk(k, -1).values[..., -1:]
-    return weights * (kept | kept.transpose(-1, -2))
+    kept = weights >= _kth_largest(weights.detach(), min(k, weights.shape[-1]))
+    return torch.where(kept | kept.transpose(-1, -2), weights, 0.0)
+
+
+def _kth_largest(weights: Tensor, k: int) -> Tensor:
+    """The k-th largest of each row; on the processor by numpy, which need not sort."""
+    if weights.device.type != "cpu":
+        return weights.topk(k, -1).values[..., -1:]
+    at = weights.shape[-1] - k
+    return torch.from_numpy(np.partition(weights.numpy(), at, -1)[..., at : at + 1].copy())
 
 
 def propagate(weights: Tensor, labels: Tensor, alpha: float) -> Tensor:
     """Zhou et al.'s label propagation in closed form: (I - α D^-½ W D^-½)⁻¹ Y."""
     root = weights.sum(-1).clamp_min(torch.finfo(weights.dtype).eps).rsqrt()
-    smooth = root[..., :, None] * weights * root[..., None, :]
-    eye = torch.eye(weights.shape[-1], device=weights.device, dtype=weights.dtype)
-    return torch.linalg.solve(eye - alpha * smooth, labels)
+    system = root[..., :, None] * weights * (-alpha * root)[..., None, :]
+    system.diagonal(dim1=-2, dim2=-1).add_(1)
+    return torch.linalg.solve(system, labels)
 
 
 class MaskedNorm(nn.Module):

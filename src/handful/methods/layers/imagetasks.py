@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -57,7 +57,12 @@ class Images:
 
 @dataclass(frozen=True, kw_only=True)
 class OnImages(Embedded):
-    """Base of embedded methods that train on tasks with `image_loss` instead of `task_loss`."""
+    """Base of embedded methods that train on tasks with `image_loss` instead of `task_loss`.
+
+    ``over_classes``: that loss also names the training class of each image.
+    """
+
+    over_classes: ClassVar[bool] = False
 
     def image_loss(self, m: nn.ModuleDict, images: Images) -> Tensor:
         """Training loss of a step; by default the task loss of the embedded images."""
@@ -68,7 +73,8 @@ class OnImages(Embedded):
         return (backbone.maps(x) if self.maps else backbone(x)).float()
 
     def stages(self) -> list[Stage]:
-        return [Stage("tasks", self.schedule, loss=self.loss_on_images)]
+        labels: tuple[Any, ...] = ("global", "local") if self.over_classes else ("local",)
+        return [Stage("tasks", self.schedule, loss=self.loss_on_images, labels=labels)]
 
     def loss_on_images(self, learner: EmbeddedLearner, train: Rule) -> Loss:
         drawn = Drawn(train, self.schedule)

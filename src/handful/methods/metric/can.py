@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -15,7 +15,6 @@ from handful.methods.layers.graph import MaskedNorm
 from handful.methods.layers.imagetasks import Images, OnImages
 from handful.methods.layers.local import descriptors
 from handful.methods.layers.masks import asked
-from handful.methods.stages import Stage
 
 
 class Fusion(nn.Module):
@@ -64,11 +63,9 @@ class CAN(OnImages):
     balance: float = 0.5
 
     name: ClassVar[str] = "can"
+    over_classes: ClassVar[bool] = True
     maps: ClassVar[bool] = True
     together: ClassVar[int] = 4
-
-    def stages(self) -> list[Stage]:
-        return [replace(stage, labels=("global", "local")) for stage in super().stages()]
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.ratio < 1:

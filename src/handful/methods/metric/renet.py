@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -13,7 +13,6 @@ from handful.errors import BadInput
 from handful.methods.batch import Batch
 from handful.methods.layers.imagetasks import Images, OnImages
 from handful.methods.layers.masks import asked
-from handful.methods.stages import Stage
 
 WINDOW = 5
 PAIRS = 512
@@ -120,11 +119,9 @@ class RENet(OnImages):
     hidden: int = 64
 
     name: ClassVar[str] = "renet"
+    over_classes: ClassVar[bool] = True
     maps: ClassVar[bool] = True
     together: ClassVar[int] = 1
-
-    def stages(self) -> list[Stage]:
-        return [replace(stage, labels=("global", "local")) for stage in super().stages()]
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.attention <= 0:

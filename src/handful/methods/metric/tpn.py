@@ -84,9 +84,10 @@ class TPN(Embedded):
         x, here = torch.cat([b.s, b.q], 1), torch.cat([b.s_mask, asked(b)], 1)
         # (I - αS)⁻¹ blows a rounding error up by 1 / (1 - α), and a rounded weight may change who is among the nearest.
         given, exact = x.dtype, precise(x)
-        x = x.flatten(2).to(exact) / (sigma.to(exact) + torch.finfo(given).eps)
-        weights = torch.exp(-squared_distances(x, x) / x.shape[-1] / 2)
-        weights = weights * (here[:, :, None] & here[:, None, :])
+        x = x.flatten(2).to(exact) / ((sigma.to(exact) + torch.finfo(given).eps) * (2 * x[0, 0].numel()) ** 0.5)
+        weights = torch.exp(-squared_distances(x, x))
+        if not here.all():
+            weights = weights * (here[:, :, None] & here[:, None, :])
         known = torch.cat([b.one_hot, b.s.new_zeros(*b.q.shape[:2], b.C)], 1).to(exact)
         return propagate(nearest_edges(weights, self.neighbours), known, self.alpha).to(given)
 

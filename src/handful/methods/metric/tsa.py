@@ -11,10 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from handful.errors import BadInput, Mismatch
-from handful.methods.contract import Learner, Predictor
+from handful.errors import BadInput
+from handful.methods.contract import Predictor
 from handful.methods.embedded import Embedded
 from handful.methods.heads import CosineClassifier, cosine
+from handful.methods.modules import ModuleLearner
 from handful.methods.schedule import Schedule
 from handful.methods.stages import Stage
 from handful.nets.compute import Compute
@@ -128,33 +129,13 @@ class TSA(Embedded):
         return torch.optim.Adadelta(groups, lr=self.rate)
 
 
-class AdaptedLearner(Learner):
+class AdaptedLearner(ModuleLearner):
     """Fits adapters to each support."""
 
-    def __init__(self, method: TSA, modules: nn.ModuleDict, shape: tuple[int, ...], n_classes: int, compute: Compute):
-        self.method: TSA = method
-        self.modules, self.shape, self.n_classes = modules, shape, n_classes
-        self.to(compute)
-
-    def to(self, compute: Compute) -> AdaptedLearner:
-        self.compute = compute
-        self.modules.to(compute.device).eval()
-        return self
-
-    @property
-    def backbone(self) -> nn.Module:
-        return self.modules["backbone"]
-
-    def facts(self) -> dict[str, Any]:
-        return {"shape": list(self.shape), "n_classes": self.n_classes}
-
-    def state(self) -> dict[str, Tensor]:
-        return self.modules.state_dict()
+    method: TSA
 
     def fit(self, support: Support) -> AdaptedPredictor:
-        images = np.asarray(support.images)
-        if tuple(images.shape[1:]) != self.shape:
-            raise Mismatch(f"this {self.method.name} takes images of {self.shape}; pack them at that size")
+        images = self.fitting(support.images)
         with self.compute.here() as device, torch.enable_grad():
             net: Any = with_adapters(self.backbone)
             x = net.normalise(torch.from_numpy(images.copy()).to(device))

@@ -177,7 +177,7 @@ def test_any_pair_collection_can_be_split_by_disjoint_primitives(tmp_path, capsy
         main(["data", "split", str(tmp_path / "packed"), *by, "--fractions", "0.5,0.25,0.25", "--seed", "1"])
     assert not end.value.code
     assert "40 of 64 images have their two primitives in different splits" in capsys.readouterr().out
-    from handful.data.store import open_packed
+    from handful.data.collection import open_packed
 
     collection = open_packed(tmp_path / "packed")
     assert collection.card.schemes == ("primitives", "czsl")
