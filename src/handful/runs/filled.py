@@ -109,18 +109,22 @@ def learning_of(method: str) -> str:
 
 def net_of(run: Run) -> str:
     """The backbone of a run's method, and what its weights had been trained on before; nothing for methods without one."""
-    net = str(run.identity.get("options", {}).get("net") or "")
-    seen = seen_by(run)
+    net = asked_net(run)
+    seen = seen_by(net)
     return f"{net} (pretrained on {seen})" if seen else net
 
 
-def seen_by(run: Run) -> str:
-    """What the weights that a run started from had been trained on, in words; empty where they started from nothing."""
-    net = str(run.identity.get("options", {}).get("net") or "")
+def asked_net(run: Run) -> str:
+    return str(run.identity.get("options", {}).get("net") or "")
+
+
+def seen_by(net: str) -> str:
+    """What a backbone's weights were trained on before it came here, in words; empty where they start from nothing."""
     try:
         name, options = parse_spec(net)
-    except BadInput:  # a run's folder may come from anyone
+    except BadInput:  # a run or a submission may come from anyone
         return ""
-    if name not in registry.names("nets") or options.get("pretrained") == "0":
-        return ""
-    return "other images" if options.get("weights") else registry.get("nets", name).seen
+    if "weights" in options:
+        return f"images of its own ({Path(options['weights']).name[:60]})"
+    known = name in registry.names("nets") and options.get("pretrained") != "0"
+    return registry.get("nets", name).seen if known else ""
