@@ -192,7 +192,10 @@ def load(path: str | Path, compute: Compute | None = None) -> Learner:
     if hasattr(method, "net"):
         net = as_saved(method.net, state)
         method = method if net == method.net else method.with_options(net=net)
-    return method.load(state, facts, compute or Compute(), str(path / MODEL))
+    try:
+        return method.load(state, facts, compute or Compute(), str(path / MODEL))
+    except WRONG as error:  # what a method kept beside its tensors is not there, or is something else
+        raise BadInput(f"{path / FACTS} does not fit its model ({error}); train the model again") from error
 
 
 def agree(method: Method, rule: Rule) -> None:
