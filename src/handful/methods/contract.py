@@ -185,6 +185,8 @@ def load(path: str | Path, compute: Compute | None = None) -> Learner:
         if facts.get("kind") == "photos":
             raise BadInput(f"{path} is a classifier of photos, not a learner of tasks; use it with: handful predict")
         name, options = facts["method"], facts["options"]
+        if not isinstance(name, str) or not isinstance(options, dict):
+            raise ValueError("it names no method, or no options")
     except (OSError, *WRONG) as error:
         raise BadInput(f"{path / FACTS} is damaged ({error}); train the model again") from error
     method = build(registry.get("methods", name), options, f"{path / FACTS}: {name}")
@@ -194,7 +196,7 @@ def load(path: str | Path, compute: Compute | None = None) -> Learner:
         method = method if net == method.net else method.with_options(net=net)
     try:
         return method.load(state, facts, compute or Compute(), str(path / MODEL))
-    except WRONG as error:  # what a method kept beside its tensors is not there, or is something else
+    except (RuntimeError, *WRONG) as error:  # what a method kept beside its tensors is not there, or is something else
         raise BadInput(f"{path / FACTS} does not fit its model ({error}); train the model again") from error
 
 
