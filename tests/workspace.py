@@ -137,6 +137,9 @@ def make(folder: Path, page: str) -> None:
         image_folders(folder / "birds")
     else:
         many_classes().save(folder / "birds")
+    if page.endswith("encoders.md"):
+        for name, text in files((ROOT / page).read_text(encoding="utf-8")).items():
+            (folder / name).write_text(text, encoding="utf-8")
     if page.endswith("context-shift.md"):
         concepts_in_contexts().save(folder / "pacs")
     if page == "docs/data.md":

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, Union
+from typing import Annotated, Any, Literal, Union
 
 from handful.errors import BadInput, nearest
 
@@ -48,7 +48,7 @@ def _signature(cls: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 def parameters(cls: Callable[..., Any]) -> dict[str, Any]:
     """The options of a class or function, in order, each with its annotation."""
     maker = cls.__init__ if isinstance(cls, type) and not dataclasses.is_dataclass(cls) else cls  # type: ignore[misc]
-    hints = typing.get_type_hints(maker, include_extras=False)
+    hints = typing.get_type_hints(maker, include_extras=True)
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return {name: hints.get(name, Any) for name, p in _signature(cls).items() if p.kind not in several}
 
@@ -119,9 +119,15 @@ def unfolded(options: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
+PLACED = ("timm", "hf", "open_clip", "onnx", "torch")
+"""Networks from elsewhere: what follows the colon says where (``timm:resnet50,size=160``), and is the option ``model``."""
+
+
 def parse_spec(text: str) -> tuple[str, dict[str, str]]:
     """``name:key=value,key=value`` as a name and its options."""
     name, _, rest = text.partition(":")
+    if name.strip() in PLACED and rest and not rest.lstrip().startswith("model="):
+        rest = f"model={rest}"
     options: dict[str, str] = {}
     for item in filter(None, (x.strip() for x in rest.split(","))):
         key, equals, value = (x.strip() for x in item.partition("="))
@@ -138,6 +144,10 @@ def fitting(kind: Any, value: Any, beside: Mapping[str, Any] | None = None) -> A
     origin, inside = typing.get_origin(kind), typing.get_args(kind)
     if kind in _PLAIN:
         return _PLAIN[kind](value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value)
+    if origin is Annotated:  # what is beside the type reads the value: a network's spec from a module, say
+        for read in filter(callable, inside[1:]):
+            value = read(value)
+        return fitting(inside[0], value, beside)
     if origin is Literal:
         for one in inside:
             if value == one if type(value) is type(one) else isinstance(value, str) and value == str(one):

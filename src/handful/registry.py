@@ -72,6 +72,12 @@ BUILTIN: dict[str, dict[str, str]] = {
         "pixels": "handful.nets.pixels:Pixels",
         "mlp": "handful.nets.mlp:MLP",
         "vggs": "handful.nets.vggs:VGGS",
+        "module": "handful.nets.given:Given",
+        "torch": "handful.nets.torch_file:TorchFile",
+        "timm": "handful.nets.timm_net:Timm",
+        "hf": "handful.nets.hf:Hf",
+        "open_clip": "handful.nets.open_clip_net:OpenClip",
+        "onnx": "handful.nets.onnx_net:Onnx",
     },
     "methods": {
         "protonet": "handful.methods.metric.protonet:ProtoNet",
@@ -227,9 +233,21 @@ def get(kind: str, name: str) -> Any:
     """Import and return what ``name`` stands for, or say which names come near."""
     known = table(kind)
     if name not in known:
-        raise BadInput(f"there is no {SINGULAR.get(kind, kind[:-1])} named {name!r}; {nearest(name, known)}")
+        raise BadInput(
+            f"there is no {SINGULAR.get(kind, kind[:-1])} named {name!r}; {nearest(name, known)} "
+            "(a plug-in's names are known once it is installed)"
+        )
     module, _, attribute = known[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # a stranger's module fails as it likes
+        if name in BUILTIN[kind]:
+            raise
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise BadInput(
+            f"the {SINGULAR.get(kind, kind[:-1])} {name} of a plug-in cannot be loaded from {known[name]} ({reason}); mend the "
+            "plug-in or uninstall it"
+        ) from error
 
 
 def make(kind: str, name: str, options: Mapping[str, Any] | None = None, *first: Any) -> Any:

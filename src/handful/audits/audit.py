@@ -221,7 +221,7 @@ def audit(
     collection: Collection,
     *,
     only: list[str] | None = None,
-    net: str = "",
+    net: Any = "",
     features: str | os.PathLike[str] | np.ndarray | None = None,
     seed: int = 0,
     minutes: float = 5.0,

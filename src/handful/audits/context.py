@@ -22,6 +22,8 @@ from handful.errors import BadInput, Infeasible, Mismatch, Missing
 from handful.files import read_npy
 from handful.methods.contract import Learner, Method
 from handful.nets import Compute, build
+from handful.nets.building import seen as seen_by
+from handful.nets.building import spec_of
 from handful.options import parse_spec
 from handful.tasks.nway import NWay
 from handful.tasks.rule import Rule
@@ -60,7 +62,7 @@ class Context:
     """
 
     collection: Collection
-    net: str = ""
+    net: Any = ""
     features: np.ndarray | None = None
     seed: int = 0
     budget: float = 300.0
@@ -78,7 +80,9 @@ class Context:
                 f"{len(self.features)} rows of features for the {len(self.collection)} images of "
                 f"{self.collection.card.name}; give one row an image, in the collection's order"
             )
-        self.net = self.net or ("given features" if self.features is not None else default_net(self.collection))
+        self.net = spec_of(self.net) or (
+            "given features" if self.features is not None else default_net(self.collection)
+        )
         if self.features is None:
             parse_spec(self.net)
 
@@ -142,7 +146,7 @@ class Context:
             lines.append(
                 f"That is what the time allows of {len(whole):,} images of {whole.n_classes} classes; more minutes, more images."
             )
-        seen = "" if self.features is not None else registry.get("nets", parse_spec(self.net)[0]).seen
+        seen = "" if self.features is not None else seen_by(self.net)
         lines.append(f"Frozen features: {self.net}{f' (a net that has seen {seen})' if seen else ''}.")
         return lines
 

@@ -10,6 +10,7 @@ import typer
 
 from handful.cli.options import (
     OUTPUT,
+    READING,
     As,
     BatchSize,
     Device,
@@ -53,6 +54,14 @@ def predict(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    net: Annotated[
+        str,
+        typer.Option(
+            "--net",
+            help="The network of your own that the model was fitted with, given again (torch:file.py:Class).",
+            rich_help_panel=READING,
+        ),
+    ] = "",
     layout: As = "auto",
     settings: Settings = None,
     device: Device = "cpu",
@@ -75,7 +84,7 @@ def predict(
     from handful.photos.model import load
 
     _free(csv, page, sort_into)
-    ready = load(model, compute_of(device, precision, batch, threads))
+    ready = load(model, compute_of(device, precision, batch, threads), net or None)
     found = truth = None
     if score:
         if len(images) != 1:

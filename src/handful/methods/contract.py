@@ -171,9 +171,12 @@ def model_folder(path: str | Path) -> Path:
     return MODELS / path if not path.exists() and path.as_posix() in packaged() else path
 
 
-def load(path: str | Path, compute: Compute | None = None) -> Learner:
-    """A learner from a model folder, or a packaged one by name (``cifar-fs/protonet``)."""
-    from handful.nets.building import as_saved
+def load(path: str | Path, compute: Compute | None = None, net: Any = None) -> Learner:
+    """A learner from a model folder, or a packaged one by name (``cifar-fs/protonet``).
+
+    ``net`` gives again what a folder cannot hold: a module from Python, or a class in a file (``torch:file.py:Class``).
+    """
+    from handful.nets.building import as_saved, given_again
     from handful.nets.weights import read_state
 
     path = model_folder(path)
@@ -189,6 +192,8 @@ def load(path: str | Path, compute: Compute | None = None) -> Learner:
             raise ValueError("it names no method, or no options")
     except (OSError, *WRONG) as error:
         raise BadInput(f"{path / FACTS} is damaged ({error}); train the model again") from error
+    if isinstance(options, dict) and "net" in options:
+        options = {**options, "net": given_again(options["net"], net, str(path))}
     method = build(registry.get("methods", name), options, f"{path / FACTS}: {name}")
     state = read_state(path / MODEL)
     if hasattr(method, "net"):

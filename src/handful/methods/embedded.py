@@ -24,6 +24,7 @@ from handful.methods.stages import Stage
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
+from handful.nets.given import Net
 from handful.nets.weights import load_state
 from handful.tasks.episode import Query, Support
 
@@ -45,7 +46,7 @@ class Embedded(Method):
     head takes (lower it for heads whose tensors are large).
     """
 
-    net: str = "conv4"
+    net: Net = "conv4"
     schedule: Schedule = field(default_factory=Schedule)
 
     maps: ClassVar[bool] = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -27,8 +28,10 @@ class Backbone(nn.Module, metaclass=Checked):
     width
         Length of the vector that `forward` gives; `map_shape` is that of `maps`.
     installed, frozen, portable
-        Whether its weights come with a package; whether it is used as it is, never trained here; whether a model folder can
-        take it along.
+        Whether its weights are found again by its spec (they come with a package, or from where the spec says); whether it is
+        used as it is, never trained here; whether a model folder can take it along.
+    kept
+        Whether its features may be kept: all that it computes with is known by its classes, options and weights.
     seen
         What its weights were trained on, in words: a score on images like those says less.
     """
@@ -36,6 +39,7 @@ class Backbone(nn.Module, metaclass=Checked):
     installed: ClassVar[bool] = False
     frozen: ClassVar[bool] = False
     portable: ClassVar[bool] = True
+    kept: ClassVar[bool] = True
     seen: ClassVar[str] = ""
 
     mean: ClassVar[tuple[float, ...]] = (0.0,)
@@ -58,6 +62,16 @@ class Backbone(nn.Module, metaclass=Checked):
         mean = torch.tensor(self.mean, device=x.device, dtype=x.dtype).view(1, -1, 1, 1)
         std = torch.tensor(self.std, device=x.device, dtype=x.dtype).view(1, -1, 1, 1)
         return (x - mean) / std
+
+    @property
+    def core(self) -> nn.Module:
+        """The module whose names a file of weights uses."""
+        return self
+
+    @classmethod
+    def trained_on(cls, options: Mapping[str, str]) -> str:
+        """`seen` of the weights that a spec's options choose."""
+        return cls.seen
 
     @property
     def dtype(self) -> torch.dtype:

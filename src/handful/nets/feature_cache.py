@@ -77,8 +77,10 @@ def address(net: nn.Module, collection: Collection, compute: Compute, maps: bool
         return None
     if collection.path is not None and type(collection).read is not Collection.read:
         return None
+    if not getattr(net, "kept", True):
+        return None
     hooked = any(m._forward_hooks or m._forward_pre_hooks for m in net.modules())
-    if hooked or net.training or next(net.parameters(), None) is None:
+    if hooked or net.training or not net.state_dict():
         return None
     return {
         "collection": collection.id,

@@ -11,6 +11,7 @@ from torch import Tensor
 from handful import registry
 from handful.errors import BadInput, Mismatch, Missing
 from handful.nets import build
+from handful.nets.building import given_again, spec_of, without_weights
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images, weights_hash
 from handful.nets.weights import load_state
@@ -34,10 +35,9 @@ class Encoder:
         Weights to fill it with instead of those the spec names.
     """
 
-    def __init__(self, net: str = "auto", compute: Compute | None = None, state: dict[str, Tensor] | None = None):
+    def __init__(self, net: Any = "auto", compute: Compute | None = None, state: dict[str, Tensor] | None = None):
         self.compute = compute or Compute(batch=BATCH)
-        if net == "auto":
-            net = BEST
+        net = BEST if isinstance(net, str) and net == "auto" else spec_of(net)
         name, options = parse_spec(net)
         if not registry.get("nets", name).portable:
             raise BadInput(f"a classifier of photos cannot take the net {name} along; use lite2, or a ResNet's weights")
@@ -47,12 +47,14 @@ class Encoder:
                 self.backbone = build(net, (self.size, self.size, 3)).to(self.compute.device).eval()
             except Missing as error:
                 raise Missing(f"{error}; or say --net pixels to do without a pretrained network") from error
+            if (wants := getattr(self.backbone, "reads", 0)) > self.size:
+                self.size, self.backbone.shape = wants, (wants, wants, 3)
             if state is not None:
                 load_state(self.backbone, state, "the model's encoder")
         # A file on this machine means nothing on another, so the weights go along instead of their path.
-        self.net = ":".join(filter(None, [name, ",".join(f"{k}={v}" for k, v in options.items() if k != "weights")]))
+        self.net = str(without_weights(net))
         self.installed = self.backbone.installed and "weights" not in options
-        self.carried = "weights" in options or state is not None
+        self.carried = "weights" in options or state is not None or name == "module"
         self.hash = weights_hash(self.backbone)
 
     @property
@@ -76,9 +78,11 @@ class Encoder:
         return {"net": self.net, "size": self.size, "hash": self.hash, "carried": not self.installed}
 
 
-def same_encoder(facts: dict[str, Any], state: dict[str, Tensor], compute: Compute | None, where: str) -> Encoder:
+def same_encoder(
+    facts: dict[str, Any], state: dict[str, Tensor], compute: Compute | None, where: str, net: Any = None
+) -> Encoder:
     """The encoder a model was fitted with, or a sentence if this machine has another."""
-    encoder = Encoder(facts["net"], compute, state if facts["carried"] else None)
+    encoder = Encoder(given_again(facts["net"], net, where), compute, state if facts["carried"] else None)
     if encoder.hash != facts["hash"] or encoder.size != facts["size"]:
         raise Mismatch(
             f"{where} was fitted with {facts['net']} of weights {facts['hash']}, and here they are {encoder.hash}; "

@@ -93,7 +93,7 @@ class PhotoModel:
 def fit(
     photos: Any,
     *,
-    net: str = "auto",
+    net: Any = "auto",
     head: str = "auto",
     refuse: float = 0.1,
     catch: float = 0.0,
@@ -115,7 +115,7 @@ def fit(
         A folder or zip in a layout that an importer reads (a folder of photos for each class, a CSV beside them,
         Meta-Album's), a packed collection, or ``{class: [paths, Pillow images or arrays]}``.
     net
-        Backbone spec; ``auto`` is EfficientNet-Lite2 with its ImageNet weights (``handful[pretrained]``).
+        Backbone spec, or a torch module; ``auto`` is EfficientNet-Lite2 with its ImageNet weights (``handful[pretrained]``).
     head
         ``prototypes`` or ``linear``; ``auto`` chooses.
     refuse
@@ -182,8 +182,11 @@ def is_photo_model(path: Path) -> bool:
         return False
 
 
-def load(path: str | os.PathLike[str], compute: Compute | None = None) -> PhotoModel:
-    """The classifier in a model folder that `PhotoModel.save` or ``handful fit`` has written."""
+def load(path: str | os.PathLike[str], compute: Compute | None = None, net: Any = None) -> PhotoModel:
+    """The classifier in a model folder that `PhotoModel.save` or ``handful fit`` has written.
+
+    ``net`` gives a network of your own again, whose class no folder holds.
+    """
     from handful.nets.weights import read_state
 
     path = Path(path)
@@ -195,7 +198,7 @@ def load(path: str | os.PathLike[str], compute: Compute | None = None) -> PhotoM
     try:
         facts = read_json(path / FACTS)
         weights = {k.removeprefix("encoder."): v for k, v in state.items() if k.startswith("encoder.")}
-        encoder = same_encoder(facts["encoder"], weights, compute, str(path))
+        encoder = same_encoder(facts["encoder"], weights, compute, str(path), net)
         tensors = {k.removeprefix("head."): v.numpy() for k, v in state.items() if k.startswith("head.")}
         classes = tuple(facts["classes"])
         threshold = math.inf if facts["threshold"] is None else facts["threshold"]  # JSON has no infinity
@@ -213,6 +216,9 @@ def load(path: str | os.PathLike[str], compute: Compute | None = None) -> PhotoM
         raise BadInput(f"{path} is damaged ({error}); fit the model again") from error
 
 
-def load_any(path: str | os.PathLike[str], compute: Compute | None = None) -> Any:
-    """A model folder, whichever kind it is: a learner (of ``handful train``) or a classifier of photos (of ``handful fit``)."""
-    return load(path, compute) if is_photo_model(Path(path)) else load_learner(Path(path), compute)
+def load_any(path: str | os.PathLike[str], compute: Compute | None = None, net: Any = None) -> Any:
+    """A model folder, whichever kind it is: a learner (of ``handful train``) or a classifier of photos (of ``handful fit``).
+
+    ``net`` gives again a network of your own: a module, or ``torch:file.py:Class``.
+    """
+    return load(path, compute, net) if is_photo_model(Path(path)) else load_learner(Path(path), compute, net)

@@ -19,6 +19,7 @@ from handful.cores import cores
 from handful.data.collection import Card
 from handful.errors import HandfulError
 from handful.nets import build as build_net
+from handful.nets.building import without_weights
 from handful.options import parse_range, parse_spec
 from handful.runs.matrix import configured
 from handful.runs.recipe import MethodSpec, Recipe, RuleSpec
@@ -55,12 +56,10 @@ def speed() -> float:
 @functools.cache
 def operations(net: str, shape: tuple[int, ...]) -> float:
     """Operations of one image through a backbone; nothing is computed, only counted."""
-    name, options = parse_spec(net)
-    plain = ",".join(f"{k}={v}" for k, v in options.items() if k != "weights")
     # Weights that a net brings along are not copied: only the sizes count.
     with warnings.catch_warnings(), torch.device("meta"), FlopCounterMode(display=False) as counted, torch.no_grad():
         warnings.simplefilter("ignore")
-        backbone = build_net(f"{name}:{plain}" if plain else name, shape, 0).eval()
+        backbone = build_net(without_weights(net), shape, 0).eval()
         backbone(backbone.normalise(torch.zeros((1, *shape), dtype=torch.uint8)))
     return float(counted.get_total_flops())
 

@@ -13,9 +13,10 @@ import polars as pl
 
 from handful import registry
 from handful.data.collection import Collection
-from handful.errors import BadInput
+from handful.errors import HandfulError
 from handful.files import write_atomically
 from handful.metrics import mean_interval
+from handful.nets.building import seen
 from handful.options import parse_spec
 from handful.runs.run import DAGGER, TRANSDUCTIVE, Run
 
@@ -121,10 +122,6 @@ def asked_net(run: Run) -> str:
 def seen_by(net: str) -> str:
     """What a backbone's weights were trained on before it came here, in words; empty where they start from nothing."""
     try:
-        name, options = parse_spec(net)
-    except BadInput:  # a run or a submission may come from anyone
+        return seen(net) if parse_spec(net)[0] in registry.names("nets") else ""
+    except HandfulError:  # a run or a submission may come from anyone, or name what is not installed here
         return ""
-    if "weights" in options:
-        return f"images of its own ({Path(options['weights']).name[:60]})"
-    known = name in registry.names("nets") and options.get("pretrained") != "0"
-    return registry.get("nets", name).seen if known else ""

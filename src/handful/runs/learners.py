@@ -14,6 +14,7 @@ from handful.data.opening import open_collection
 from handful.errors import BadInput, Mismatch, nearest
 from handful.methods.contract import FACTS, Learner, Method, agree, load, model_folder, packaged
 from handful.methods.schedule import Schedule
+from handful.nets.building import own
 from handful.nets.compute import Compute
 from handful.tasks.anyway import AnyWay
 from handful.tasks.nway import NWay
@@ -34,9 +35,10 @@ def chosen(spec: Spec, options: Mapping[str, Any] | None = None, compute: Comput
     text = os.fspath(spec)
     folder = model_folder(text)
     if (folder / FACTS).is_file() or (text not in registry.table("methods") and folder.is_dir()):
-        if options:
+        again = (options or {}).get("net")
+        if options and not (len(options) == 1 and own(again)):
             raise BadInput(f"{text} is a trained model; its options cannot be set, train another")
-        return load(folder, compute)
+        return load(folder, compute, again)
     if "/" in text and text not in registry.names("methods"):
         raise BadInput(f"there is no model folder and no packaged model named {text!r}; {nearest(text, packaged())}")
     return named(text, options)
@@ -107,7 +109,8 @@ def learner_of(
     if isinstance(what, Learner):
         return what
     if keep is not None and (keep / FACTS).is_file():
-        return load(keep, compute)
+        net = getattr(what, "net", None)
+        return load(keep, compute, net if own(net) else None)
     if not trained or (what.trains == "no" and train is None):
         shape = shape or (train.image_shape if train is not None else ())
         return what.untrained(shape, train.n_classes if train is not None else 2, compute)

@@ -24,6 +24,7 @@ from handful.nets import Backbone
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
+from handful.nets.given import Net
 from handful.tasks.episode import Query, Support
 from handful.tasks.rule import Rule
 
@@ -62,7 +63,7 @@ class CCN(Embedded):
     predicted on the augmented images of every batch, here once a task on the images as they are.
     """
 
-    net: str = "vggs"
+    net: Net = "vggs"
     loss: Literal["kcl", "mcl"] = "mcl"
     margin: float = 2.0
     hidden: float = 4.0

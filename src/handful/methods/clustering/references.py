@@ -11,6 +11,7 @@ from handful.methods.batch import Batch
 from handful.methods.clustering.clusterer import Clusterer
 from handful.methods.clustering.kmeans import kmeans
 from handful.methods.stages import Stage
+from handful.nets.given import Net
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,7 @@ class KMeans(Clusterer):
         much of the paper's gap to K-means goes with them.
     """
 
-    net: str = "pixels"
+    net: Net = "pixels"
     init: Literal["plain", "greedy"] = "plain"
     starts: int = 1
 
@@ -43,7 +44,7 @@ class KMeans(Clusterer):
 class ProtoKMeans(KMeans):
     """K-means of the support as Prototypical Networks embed it: trained with their loss, no center loss."""
 
-    net: str = "conv4"
+    net: Net = "conv4"
 
     name: ClassVar[str] = "protonet-kmeans"
 

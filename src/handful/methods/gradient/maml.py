@@ -22,6 +22,7 @@ from handful.methods.stages import Loss, Stage
 from handful.methods.training import Drawn, step_generator
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
+from handful.nets.given import Net
 from handful.nets.weights import load_state
 from handful.tasks.episode import Query, Support
 from handful.tasks.rule import Rule
@@ -56,7 +57,7 @@ class MAML(Method):
     measured faster there.
     """
 
-    net: str = "conv4"
+    net: Net = "conv4"
     inner_rate: float = 0.1
     inner_steps: int = 5
     test_steps: int = 10

@@ -13,6 +13,7 @@ from handful.methods.embedded import Embedded
 from handful.methods.metadl.adam import fit_linear_adam
 from handful.methods.schedule import Schedule
 from handful.methods.stages import Stage
+from handful.nets.given import Net
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,7 @@ class FineTuning(Embedded):
         100 iterations of Adam at 0.001 in batches of 4 (Table 2); pre-training is Adam at 0.001 in batches of 16.
     """
 
-    net: str = "resnet18"
+    net: Net = "resnet18"
     steps: int = 100
     rate: float = 0.001
     task_batch: int = 4

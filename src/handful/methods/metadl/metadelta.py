@@ -20,6 +20,7 @@ from handful.methods.heads import CosineClassifier, squared_distances
 from handful.methods.schedule import Schedule
 from handful.methods.stages import Stage
 from handful.methods.training import validate
+from handful.nets.given import Net
 from handful.tasks import random
 from handful.tasks.rule import Rule
 
@@ -56,7 +57,7 @@ class MetaDelta(Embedded):
     compared with the prototypes alone. Validation is every 50 batches on 50 tasks; the batches are of 64.
     """
 
-    net: str = "resnet18"
+    net: Net = "resnet18"
     classifiers: int = 2
     rotate: bool = True
     ensemble: int = 3

@@ -15,6 +15,7 @@ from handful.methods.contract import Learner, Method, Predictor
 from handful.methods.metadl.adam import picks
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
+from handful.nets.given import Net
 from handful.tasks.episode import Query, Support
 
 
@@ -38,7 +39,7 @@ class TrainFromScratch(Method):
     Queries are normalised by the running statistics of batch norm, so that no query sees another.
     """
 
-    net: str = "resnet18"
+    net: Net = "resnet18"
     steps: int = 100
     rate: float = 0.001
     task_batch: int = 4

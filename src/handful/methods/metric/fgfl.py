@@ -17,7 +17,7 @@ from handful.methods.layers.imagetasks import Images, OnImages
 from handful.methods.metric.protonet import ProtoNet
 from handful.nets import Backbone
 from handful.nets import build as build_net
-from handful.options import parse_spec
+from handful.nets.building import without_weights
 
 
 class Reversed(torch.autograd.Function):
@@ -81,9 +81,7 @@ class FGFL(OnImages, ProtoNet):
         if backbone.size is not None:
             height = width = backbone.size
         shape = (height + -height % BLOCK, width + -width % BLOCK, channels)  # type: ignore[operator]
-        name, options = parse_spec(self.net)
-        plain = ",".join(f"{k}={v}" for k, v in options.items() if k != "weights")
-        return {"frequency": build_net(f"{name}:{plain}", shape, self.schedule.seed + 1)}  # type: ignore[arg-type]
+        return {"frequency": build_net(without_weights(self.net), shape, self.schedule.seed + 1)}  # type: ignore[arg-type]
 
     def image_loss(self, m: nn.ModuleDict, images: Images) -> Tensor:
         f: Any = m["backbone"]

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from handful.methods.metric.protonet import ProtoNet
 from handful.methods.stages import Stage
+from handful.nets.given import Net
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +17,7 @@ class NearestCentroid(ProtoNet):
     ``net="lite0"`` gives prototypes over pretrained features.
     """
 
-    net: str = "pixels"
+    net: Net = "pixels"
 
     name: ClassVar[str] = "nearest-centroid"
 

@@ -14,6 +14,7 @@ from handful.methods.zero_shot import tuning
 from handful.methods.zero_shot.data import Candidates, Given, State, Training
 from handful.methods.zero_shot.learner import ZeroShotLearner
 from handful.nets.compute import Compute
+from handful.nets.given import Net
 from handful.tasks.rule import Rule
 from handful.tasks.zero_shot import ZeroShot
 
@@ -49,7 +50,7 @@ class ZeroShotMethod(Method):
         Of everything random in training.
     """
 
-    net: str = "pixels"
+    net: Net = "pixels"
     features: Literal["l2", "standard", "raw"] = "l2"
     descriptions: Literal["l2", "centred", "raw"] = "l2"
     tune: bool = True
