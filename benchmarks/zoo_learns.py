@@ -100,7 +100,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "dn4": {**TASKS, "size": MAPS},
     "can": {**TASKS, "size": MAPS},
     "renet": {**TASKS, "size": MAPS, "slow": True},
-    "deepbdc": {**TASKS, "size": MAPS},
+    "deepbdc": {**_tasks(steps=30), "pretrain": {**PRE, "steps": 40}, "size": MAPS},
     "stl-deepbdc": {**BATCHES, "size": MAPS},
     "fgfl": {**TASKS, "slow": True},
     "putm": {**BATCHES, "iterations": 5, "inner_steps": 5},

@@ -32,7 +32,7 @@ DIFFERENT = {
     "k-nn": ("GL", "neighbours are looked up, nothing is optimised"),
     "lp-ft-fb": ("GL+TT", "trained on batches alone"),
     "versa": ("LL", "the classifier comes from one pass of a network"),
-    "deepbdc": ("LL", "tasks are answered by class means"),
+    "deepbdc": ("GL+LL", "pre-trained with the training classes; tasks are answered by class means"),
     "fgfl": ("LL", "tasks are answered by class means"),
     "putm": ("GL+TT", "the backbone is pre-trained on batches with the training classes"),
     "tsa+deta": ("GL+TT", "the backbone is pre-trained on batches with the training classes"),
