@@ -27,7 +27,7 @@ PUBLISHED = {
 DIFFERENT = {
     "covamnet": ("LL", "trained on tasks alone"),
     "dn4": ("LL", "trained on tasks alone"),
-    "frn": ("LL", "trained on tasks alone, as for the paper's Conv-4; nothing is fitted to the support"),
+    "frn": ("GL+LL", "tasks follow the pre-training; nothing is fitted to the support"),
     "contrastive": ("GL+LL", "tasks follow the pre-training; tasks are answered by class means"),
     "k-nn": ("GL", "neighbours are looked up, nothing is optimised"),
     "lp-ft-fb": ("GL+TT", "trained on batches alone"),
