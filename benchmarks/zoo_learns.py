@@ -108,7 +108,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "renet": {**TASKS, "size": MAPS, "slow": True},
     "deepbdc": {**_tasks(steps=30), "pretrain": {**PRE, "steps": 40}, "size": MAPS},
     "stl-deepbdc": {**BATCHES, "size": MAPS},
-    "fgfl": {**TASKS, "slow": True},
+    "fgfl": {**TASKS, "pretrain": {**PRE, "steps": 40}, "slow": True},
     "putm": {**BATCHES, "iterations": 5, "inner_steps": 5},
     "tsa": {**BATCHES, "steps": 5},
     "tsa+deta": {**BATCHES, "steps": 5, "plain": 2},

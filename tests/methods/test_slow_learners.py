@@ -28,7 +28,7 @@ LEARNERS: dict[str, tuple[dict[str, Any], int, Any]] = {
     "maml": ({**NET, **INNER, "schedule": {"steps": 40, "tasks": 2}}, 5, WORLD),
     "boil": ({**NET, **INNER, "schedule": {"steps": 40, "tasks": 4}}, 5, WORLD),
     "renet": ({**NET, "hidden": 16, "schedule": {"steps": 40, "tasks": 2, "rate": 2e-3}}, 5, WORLD),
-    "fgfl": ({**NET, "schedule": {"steps": 30, "tasks": 2}}, 5, NOISY),
+    "fgfl": ({**NET, **STAGED, "schedule": {"steps": 30, "tasks": 2}}, 5, NOISY),
     "ssfsl": ({**NET, "schedule": {"steps": 30, "tasks": 2}}, 5, NOISY),
     "simclr": (VIEWS, 5, NOISY),
     "moco": ({**VIEWS, "queue": 128, "momentum": 0.99}, 5, NOISY),

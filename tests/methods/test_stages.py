@@ -33,7 +33,7 @@ DIFFERENT = {
     "lp-ft-fb": ("GL+TT", "trained on batches alone"),
     "versa": ("LL", "the classifier comes from one pass of a network"),
     "deepbdc": ("GL+LL", "pre-trained with the training classes; tasks are answered by class means"),
-    "fgfl": ("LL", "tasks are answered by class means"),
+    "fgfl": ("GL+LL", "pre-trained with the training classes; tasks are answered by class means"),
     "putm": ("GL+TT", "the backbone is pre-trained on batches with the training classes"),
     "tsa+deta": ("GL+TT", "the backbone is pre-trained on batches with the training classes"),
     "moco": ("", "no label is used in training, and the usual read-out is a class mean"),
