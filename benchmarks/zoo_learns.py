@@ -105,6 +105,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "covamnet": {**TASKS, "size": MAPS},
     "dn4": {**TASKS, "size": MAPS},
     "can": {**TASKS, "size": MAPS},
+    "can+t": {**TASKS, "size": MAPS},
     "renet": {**TASKS, "size": MAPS, "slow": True},
     "deepbdc": {**_tasks(steps=30), "pretrain": {**PRE, "steps": 40}, "size": MAPS},
     "stl-deepbdc": {**BATCHES, "size": MAPS},

@@ -15,7 +15,7 @@ from handful.methods.contract import make
 from handful.methods.layers.graph import Edges, NeighbourConvolution, nearest_edges, propagate
 from handful.methods.layers.imagetasks import Images
 from handful.methods.layers.local import by_class
-from handful.methods.metric.can import CAN, Fusion
+from handful.methods.metric.can import CAN, Fusion, TransductiveCAN
 from handful.methods.metric.covamnet import CovaMNet
 from handful.methods.metric.deepbdc import BDC, DeepBDC, STLDeepBDC, bdc_matrix, triangles
 from handful.methods.metric.dn4 import DN4
@@ -24,7 +24,17 @@ from handful.methods.metric.tpn import TPN
 from handful.tasks.episode import Query, Support
 from made.zoo import batch_of, padded_is_alone, random_task
 
-ALL = [DN4(), CovaMNet(), TPN(), GNN(), CAN(), DeepBDC(), DeepBDC(reduce=16), STLDeepBDC(net="conv4:filters=16")]
+ALL = [
+    DN4(),
+    CovaMNet(),
+    TPN(),
+    GNN(),
+    CAN(),
+    TransductiveCAN(),
+    DeepBDC(),
+    DeepBDC(reduce=16),
+    STLDeepBDC(net="conv4:filters=16"),
+]
 
 
 @pytest.mark.parametrize("method", ALL, ids=lambda m: f"{m.name}-{getattr(m, 'reduce', '')}")
@@ -186,6 +196,37 @@ def test_a_folder_from_before_the_first_stage_is_still_read():
     assert all(torch.equal(v, read.state()[k]) for k, v in state.items())
     with pytest.raises(Mismatch, match="classifier"):
         method.load(state, {**saved.facts(), "options": method.options()}, saved.compute, "folder")
+
+
+def test_transductive_can_is_the_public_codes():
+    """`test_transductive` of blue-blue272/fewshot-CAN at 6055985 in double precision, maps as they are: five ways, one shot,
+    15 queries, two rounds; the maps are sums of a sine and a cosine, the attention's weights sines."""
+    wave = lambda step, *shape: torch.sin(step * torch.arange(math.prod(shape)).double()).view(*shape)  # noqa: E731
+    theirs = {
+        0: [4.37413, -6.06368, -5.42525, 3.5463, -0.90344],
+        2: [-4.61615, 6.76311, 4.18243, -4.68612, -0.14557],
+        4: [-0.93988, -6.68669, -0.52221, 6.98595, -2.87693],
+        8: [-5.44612, -1.71797, 4.82167, 4.45608, -5.7342],
+        14: [6.7788, -0.53966, -6.79994, -2.63552, 3.38317],
+    }
+    fusion = Fusion(36, 6, 0.025).double().eval()
+    with torch.no_grad():
+        fusion.down.weight.copy_(wave(1.3, 6, 36))
+        fusion.up.weight.copy_(wave(0.9, 36, 6))
+        fusion.down.bias.zero_()
+        fusion.up.bias.zero_()
+        maps = []
+        for step, n in ((0.7, 5), (0.77, 15)):
+            other = torch.cos(2.1 * torch.arange(n * 3 * 36).double() ** 1.1).view(n, 3, 6, 6)
+            maps.append(wave(step, n, 3, 6, 6) + other)
+        b = batch_of((maps[0], np.arange(5), maps[1]))
+        m = torch.nn.ModuleDict({"fusion": fusion})
+        got = TransductiveCAN().head(m, b)[0].numpy()
+        alone = CAN().head(m, b)[0].numpy()
+    for row, scores in theirs.items():
+        assert got[row] == pytest.approx(scores, abs=2e-5)
+    assert abs(got - alone).max() > 4, "the queries have a say"
+    assert TransductiveCAN().transductive and not CAN().transductive
 
 
 def test_label_propagation_is_the_limit_of_its_iteration():
