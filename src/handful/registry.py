@@ -128,6 +128,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "tpn": "handful.methods.metric.tpn:TPN",
         "gnn": "handful.methods.metric.gnn:GNN",
         "can": "handful.methods.metric.can:CAN",
+        "can+t": "handful.methods.metric.can:TransductiveCAN",
         "deepbdc": "handful.methods.metric.deepbdc:DeepBDC",
         "stl-deepbdc": "handful.methods.metric.deepbdc:STLDeepBDC",
         "simclr": "handful.methods.selfsupervised.simclr:SimCLR",

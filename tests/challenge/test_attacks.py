@@ -925,7 +925,7 @@ def test_the_same_attacks_are_contained_without_root():
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: everything runs without it")
 def test_each_wall_is_what_stops_the_memorising_submission_without_root_too():
-    as_nobody("memorising")
+    as_nobody("memorising and not without_root")
 
 
 def as_nobody(chosen: str) -> None:

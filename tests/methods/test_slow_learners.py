@@ -19,15 +19,16 @@ SPREAD = {**NET, "schedule": {"steps": 50, "tasks": 3, "rate": 3e-3}}
 VIEWS = {**NET, "schedule": {"steps": 40, "batch": 48}, "smallest": 0.5}
 # ATA's rate of 80 for 224 x 224 at 32 x 32, and fewer of its steps.
 ASCENT = {"ascent_rate": 1.63, "ascents": 2}
+STAGED = {"pretrain": {"steps": 30, "batch": 48, "augment": ()}}
 INNER = {"inner_steps": 2, "test_steps": 2, "inner_rate": 0.3}
 
 # name -> options; ways, the collection
 LEARNERS: dict[str, tuple[dict[str, Any], int, Any]] = {
-    "frn": ({**NET, "schedule": {"steps": 60, "tasks": 2, "augment": ()}}, 5, WORLD),
+    "frn": ({**NET, **STAGED, "schedule": {"steps": 60, "tasks": 2, "augment": (), "rate": 0.05}}, 5, WORLD),
     "maml": ({**NET, **INNER, "schedule": {"steps": 40, "tasks": 2}}, 5, WORLD),
     "boil": ({**NET, **INNER, "schedule": {"steps": 40, "tasks": 4}}, 5, WORLD),
     "renet": ({**NET, "hidden": 16, "schedule": {"steps": 40, "tasks": 2, "rate": 2e-3}}, 5, WORLD),
-    "fgfl": ({**NET, "schedule": {"steps": 30, "tasks": 2}}, 5, NOISY),
+    "fgfl": ({**NET, **STAGED, "schedule": {"steps": 30, "tasks": 2}}, 5, NOISY),
     "ssfsl": ({**NET, "schedule": {"steps": 30, "tasks": 2}}, 5, NOISY),
     "simclr": (VIEWS, 5, NOISY),
     "moco": ({**VIEWS, "queue": 128, "momentum": 0.99}, 5, NOISY),

@@ -284,6 +284,10 @@ def test_the_rate_warms_up_and_falls_as_torchs_cosine_does():
 def test_the_rate_follows_the_schedule():
     s = Schedule(rate=1.0, halve_every=10)
     assert [s.rate_at(t) for t in (0, 9, 10, 25)] == [1.0, 1.0, 0.5, 0.25]
+    for steps in (10, 100):  # a share of the training moves along with its length, a step does not
+        shares = dataclasses.replace(s, halve_every=0, steps=steps, milestones=(0.5, 0.8))
+        rates = [shares.rate_at(i) / shares.rate for i in (steps // 2 - 1, steps // 2, 8 * steps // 10)]
+        np.testing.assert_allclose(rates, [1, shares.decay, shares.decay**2])
     s = dataclasses.replace(s, halve_every=0, milestones=(5, 8))
     assert [round(s.rate_at(t), 6) for t in (4, 5, 8)] == [1.0, 0.1, 0.01]
     with pytest.raises(BadInput):

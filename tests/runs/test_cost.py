@@ -7,7 +7,7 @@ import json
 import pytest
 
 from handful.cli import main
-from handful.nets.compute import cores
+from handful.cores import cores
 from handful.runs import cost
 from handful.runs.recipe import read_recipe, shortened
 

@@ -12,6 +12,7 @@ import pytest
 from handful.cli import main
 from handful.errors import BadInput, HandfulError
 from handful.runs.engine import Inline, Processes, make_engine
+from handful.runs.every_core import EveryCore
 from handful.runs.recipe import Recipe, run_recipe
 from handful.runs.shipping import BLOCK, Depot, fetch, holds, parcel_of
 from made.patterns import blobs
@@ -105,6 +106,14 @@ def test_methods_by_benchmarks_by_seeds_are_the_same_on_two_processes(packed, tm
     again = run_recipe(recipe(), collection=str(packed.path), out=tmp_path / "two")
     assert again.frame.equals(spread.frame)
     assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "two").rglob("model.safetensors")}
+
+
+def test_a_recipe_is_the_same_on_every_core(packed, tmp_path):
+    inline = run_recipe(recipe(), collection=str(packed.path), engine="inline")
+    spread = run_recipe(recipe(), collection=str(packed.path), engine=EveryCore(2), out=tmp_path / "two")
+    assert list(inline.runs) == list(spread.runs)
+    for key, run in inline.runs.items():
+        assert run.frame.equals(spread.runs[key].frame) and run.identity == spread.runs[key].identity, key
 
 
 def test_a_method_that_does_not_fit_a_test_is_refused_before_anything_is_trained(packed, tmp_path):

@@ -24,9 +24,8 @@ from handful.challenge.sandbox import Session
 from handful.errors import HandfulError
 from handful.files import WRONG, read_json
 from handful.methods.contract import Learner, Method, Predictor
-from handful.nets.building import seen
 from handful.nets.compute import Compute
-from handful.options import parse_spec
+from handful.runs.filled import seen_by
 from handful.tasks.episode import Query, Support
 
 MARKS = ("load", "fit", "predict", "end")
@@ -165,17 +164,6 @@ def facts_of(submission: Path) -> dict[str, Any]:
         }
     told |= {key: _word(declared.get(key)) for key in ("method", "net", "pretrained")}
     return {**told, "transductive": declared.get("transductive") is True}
-
-
-def seen_by(net: str) -> str:
-    """What a backbone was trained on before it came here, in words; nothing if it starts from random weights."""
-    try:
-        options = parse_spec(net)[1]
-        if "weights" in options:
-            return f"weights of its own ({Path(options['weights']).name[:60]})"
-        return seen(net)
-    except HandfulError:
-        return ""
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -82,7 +82,7 @@ Precision = Annotated[
     str,
     typer.Option(
         "--precision",
-        help="float32, bfloat16, float16, or auto: bfloat16 in evaluations where no score moves by more than 0.001.",
+        help="float32, bfloat16, float16, or auto: bfloat16 in evaluations where no mean moves by more than 0.001.",
         rich_help_panel=WORK,
     ),
 ]

@@ -65,6 +65,7 @@ from handful.methods.metadl.finetuning import FineTuning
 from handful.methods.metadl.metadelta import MetaDelta
 from handful.methods.metadl.scratch import TrainFromScratch
 from handful.methods.metric.can import CAN
+from handful.methods.metric.can import TransductiveCAN
 from handful.methods.metric.covamnet import CovaMNet
 from handful.methods.metric.deepbdc import DeepBDC
 from handful.methods.metric.deepbdc import STLDeepBDC
@@ -191,6 +192,7 @@ __all__ = [
     "TPNLRP",
     "TSA",
     "TrainFromScratch",
+    "TransductiveCAN",
     "Trivial",
     "Versa",
     "VisualProd",

@@ -188,6 +188,8 @@ def load(path: str | Path, compute: Compute | None = None, net: Any = None) -> L
         if facts.get("kind") == "photos":
             raise BadInput(f"{path} is a classifier of photos, not a learner of tasks; use it with: handful predict")
         name, options = facts["method"], facts["options"]
+        if not isinstance(name, str) or not isinstance(options, dict):
+            raise ValueError("it names no method, or no options")
     except (OSError, *WRONG) as error:
         raise BadInput(f"{path / FACTS} is damaged ({error}); train the model again") from error
     if isinstance(options, dict) and "net" in options:
@@ -197,7 +199,10 @@ def load(path: str | Path, compute: Compute | None = None, net: Any = None) -> L
     if hasattr(method, "net"):
         net = as_saved(method.net, state)
         method = method if net == method.net else method.with_options(net=net)
-    return method.load(state, facts, compute or Compute(), str(path / MODEL))
+    try:
+        return method.load(state, facts, compute or Compute(), str(path / MODEL))
+    except (RuntimeError, *WRONG) as error:  # what a method kept beside its tensors is not there, or is something else
+        raise BadInput(f"{path / FACTS} does not fit its model ({error}); train the model again") from error
 
 
 def agree(method: Method, rule: Rule) -> None:

@@ -24,7 +24,8 @@ class Schedule(metaclass=Checked):
     rate, optimiser, momentum, weight_decay
         As in torch; ``adam``, ``adamw`` or ``sgd`` (with Nesterov momentum).
     halve_every, milestones, decay, cosine
-        The rate is halved every so many steps; multiplied by ``decay`` at each milestone; and with ``cosine`` falls to
+        The rate is halved every so many steps; multiplied by ``decay`` at each milestone (a step, or below 1 a share of all
+        steps, so that it moves along with a longer training); and with ``cosine`` falls to
         nothing along half a cosine, from the end of the warm-up to the last step (Loshchilov & Hutter, "SGDR", ICLR 2017).
     warm_up
         Number of first steps over which the rate rises evenly to its full height.
@@ -46,7 +47,7 @@ class Schedule(metaclass=Checked):
     momentum: float = 0.9
     weight_decay: float = 0.0
     halve_every: int = 0
-    milestones: tuple[int, ...] = ()
+    milestones: tuple[float, ...] = ()
     decay: float = 0.1
     cosine: bool = field(default=False, metadata={"later": True})
     warm_up: int = field(default=0, metadata={"later": True})
@@ -65,6 +66,8 @@ class Schedule(metaclass=Checked):
                 raise BadInput(f"schedule.{name} must be at least {0 if name == 'steps' else 1}")
         if self.rate <= 0:
             raise BadInput(f"schedule.rate must be above 0, not {self.rate}")
+        if any(m <= 0 for m in self.milestones):
+            raise BadInput("schedule.milestones are steps, or shares of all steps above 0 and below 1")
         if self.warm_up < 0:
             raise BadInput(f"schedule.warm_up must be at least 0, not {self.warm_up}")
 
@@ -85,4 +88,4 @@ class Schedule(metaclass=Checked):
             rate *= (1 + math.cos(math.pi * (step - self.warm_up) / max(1, self.steps - self.warm_up))) / 2
         if self.halve_every:
             rate *= 0.5 ** (step // self.halve_every)
-        return rate * self.decay ** sum(step >= m for m in self.milestones)
+        return rate * self.decay ** sum(step >= (m if m >= 1 else round(m * self.steps)) for m in self.milestones)

@@ -273,7 +273,10 @@ class _Progress:
                 raise BadInput(f"{self.keep} holds another training's checkpoint; name another folder")
             self.learner.modules.load_state_dict(saved["modules"])
             optimiser.load_state_dict(saved["optimiser"])
-            self.best, self.best_state = saved["best"], saved["best_state"] or None
+            self.best, self.best_state = float(saved["best"]), saved["best_state"] or None
+            shapes = {k: v.shape for k, v in self.learner.modules.state_dict().items()}
+            if self.best_state and {k: v.shape for k, v in self.best_state.items()} != shapes:
+                raise ValueError("its best state is of other modules")
             self.rows, self.scaler = parse_json(saved["rows"]), saved.get("scaler", {})
             return int(saved["step"])
         except BadInput:

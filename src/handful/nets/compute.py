@@ -29,7 +29,7 @@ class Compute(metaclass=Checked):
         ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
     precision
         ``float32``; ``bfloat16`` or ``float16`` by autocast in the backbone, heads and losses stay in float32. ``auto`` lets
-        each evaluation take bfloat16 where the processor has it and no score moves by more than 0.001; else it is float32.
+        each evaluation take bfloat16 where the processor has it and no mean over the first tasks moves by more than 0.001; else it is float32.
     batch
         Images a batch when embedding; every batch is padded to this size, so that the last bits do not depend on how
         many images there are.

@@ -20,7 +20,7 @@ from handful.report.pictures import class_name, letter, task_picture
 from handful.report.sheets import curve
 from handful.report.summary import Points, percent, point
 from handful.report.tables import Sheet
-from handful.runs.filled import seen_by
+from handful.runs.filled import asked_net, seen_by
 from handful.runs.replay import replay_episode, replay_rule
 from handful.tasks.rule import Rule
 
@@ -81,7 +81,7 @@ def verdict(comparison: Comparison) -> str:
         if ties
         else ", significantly better than every other."
     )
-    seen = {label: seen_by(comparison.runs[label][0]) for label in comparison.labels}
+    seen = {label: seen_by(asked_net(comparison.runs[label][0])) for label in comparison.labels}
     scratch = [label for label in comparison.labels if not seen[label]]
     if seen[best] and scratch:
         some = ", ".join(scratch[:3]) + (" and others" if len(scratch) > 3 else "")

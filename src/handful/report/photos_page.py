@@ -36,12 +36,10 @@ def answers_page(
     sections = []
     if truth is not None:
         wrong = [int(i) for i in np.argsort(-best, kind="stable") if said[i] not in (NONE, truth[i])]
-        sections.append(
-            _gallery(
-                "Wrong", f"{len(wrong)} photos got another class than their label, the most certain first.", wrong, answers,
-                picture, [f"labelled {truth[i]}; {answers.why(i)}" for i in wrong],
-            )
-        )  # fmt: skip
+        if wrong:
+            words = f"{len(wrong)} photos got another class than their label, the most certain first."
+            whys = [f"labelled {truth[i]}; {answers.why(i)}" for i in wrong]
+            sections.append(_gallery("Wrong", words, wrong, answers, picture, whys))
     unsure = [int(i) for i in order if said[i] != NONE and best[i] < UNSURE]
     if unsure:
         words = f"{len(unsure)} photos whose class is less than {100 * UNSURE:.0f}% certain."

@@ -13,7 +13,7 @@ import polars as pl
 
 from handful import registry
 from handful.data.collection import Collection
-from handful.errors import BadInput
+from handful.errors import HandfulError
 from handful.files import write_atomically
 from handful.metrics import mean_interval
 from handful.nets.building import seen
@@ -110,15 +110,18 @@ def learning_of(method: str) -> str:
 
 def net_of(run: Run) -> str:
     """The backbone of a run's method, and what its weights had been trained on before; nothing for methods without one."""
-    net = str(run.identity.get("options", {}).get("net") or "")
-    seen = seen_by(run)
+    net = asked_net(run)
+    seen = seen_by(net)
     return f"{net} (pretrained on {seen})" if seen else net
 
 
-def seen_by(run: Run) -> str:
-    """What the weights that a run started from had been trained on, in words; empty where they started from nothing."""
-    net = str(run.identity.get("options", {}).get("net") or "")
+def asked_net(run: Run) -> str:
+    return str(run.identity.get("options", {}).get("net") or "")
+
+
+def seen_by(net: str) -> str:
+    """What a backbone's weights were trained on before it came here, in words; empty where they start from nothing."""
     try:
         return seen(net) if parse_spec(net)[0] in registry.names("nets") else ""
-    except BadInput:  # a run's folder may come from anyone
+    except HandfulError:  # a run or a submission may come from anyone, or name what is not installed here
         return ""

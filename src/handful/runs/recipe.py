@@ -185,8 +185,7 @@ def run_recipe(
         if gather and out is not None:
             found = gathered(matrix, out)
         else:
-            alone = where.workers == 1 and where.here
-            found = one_by_one(matrix, say) if alone else fill(matrix, where, out, say)
+            found = one_by_one(matrix, say) if where.workers == 1 and where.here else fill(matrix, where, out, say)
         for cell, run in found:
             for label in cell.labels:
                 runs[(matrix.spec(cell.row).title, label, cell.row.seed)] = run

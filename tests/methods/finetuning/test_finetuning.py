@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import nn
 
 from handful.methods.batch import pad
 from handful.methods.contract import make
-from handful.methods.finetuning.frn import overlap
+from handful.methods.finetuning.frn import Categories, Reconstruction, overlap
 from handful.methods.heads import CosineClassifier, first_weights
 from handful.methods.layers.contrast import info_nce, nt_xent, supervised
 from handful.tasks.episode import Query, Support
@@ -149,6 +150,31 @@ def test_frns_auxiliary_in_both_readings_by_loops():
         found["support"].append(sum(((sets[i] @ sets[j].T / whole**2) ** 2).sum() for i, j in both if i < j))
     for unit, values in found.items():
         assert float(overlap(b, unit)) == pytest.approx(np.mean(values), rel=1e-4)
+
+
+def test_frns_pretraining_is_the_public_codes():
+    """`forward_pretrain` of Tsingularity/FRN at 64e43f3 in double precision: maps of a sine, class maps of another."""
+    wave = lambda step, *shape: torch.sin(step * torch.arange(math.prod(shape)).double()).view(*shape)  # noqa: E731
+    theirs = [
+        [-6.01915, -0.9143, -0.51622],
+        [-7.90446, -1.00108, -0.45863],
+        [-7.04237, -0.9609, -0.48357],
+        [-6.14894, -0.91991, -0.51198],
+        [-8.03986, -1.00768, -0.45474],
+    ]
+    m = nn.ModuleDict({"reconstruction": Reconstruction(), "categories": Categories(3, 6, 4)}).double()
+    with torch.no_grad():
+        m["categories"].maps.copy_(wave(1.3, 3, 6, 4) * torch.tensor([1.0, 2.0, 3.0])[:, None, None])
+        m["reconstruction"].gamma.fill_(20.0)
+        m["reconstruction"].alpha.fill_(0.5)  # pre-training takes neither into account
+        m["reconstruction"].beta.fill_(-0.5)
+    got = torch.log_softmax(make("frn").named(m, 5 * wave(0.7, 5, 4, 2, 3)), -1)
+    assert got.detach().numpy() == pytest.approx(np.array(theirs), abs=5e-5)
+    F.nll_loss(got, torch.tensor([0, 1, 2, 0, 1])).backward()
+    slope = m["categories"].maps.grad[0, 0].tolist()
+    assert slope == pytest.approx([9.547004, -0.136198, 5.261405, 6.203102], abs=5e-4)
+    assert m["reconstruction"].gamma.grad.item() == pytest.approx(0.11293, abs=1e-5)
+    assert m["reconstruction"].alpha.grad is None and m["reconstruction"].beta.grad is None
 
 
 def test_lp_ft_fb_tunes_by_a_step_down_the_penalised_loss():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from scipy.fft import dctn
 
 from handful.errors import BadInput
 from handful.methods.batch import pad
+from handful.methods.contract import make
 from handful.methods.layers.dct import colours, luminance, to_frequencies, to_pixels
 from handful.methods.layers.imagetasks import read
 from handful.methods.metric.fgfl import FGFL, Reversed, frequencies, pixels, still
@@ -84,7 +87,7 @@ def step_of(method, seed=0):
 
 def test_without_guidance_the_image_network_is_trained_as_protonets_is():
     grads = []
-    for method in (ProtoNet(**SMALL), FGFL(**SMALL, against=0, augmented=0, apart=0)):
+    for method in (ProtoNet(**SMALL, temperature=64.0), FGFL(**SMALL, against=0, augmented=0, apart=0)):
         m, images = step_of(method)
         if isinstance(method, FGFL):
             method.image_loss(m, images).backward()
@@ -106,7 +109,38 @@ def test_guidance_reaches_both_networks_and_the_answers_are_protonets():
     plain.image_loss(m, images).backward()
     assert any(not torch.allclose(a, p.grad) for a, p in zip(with_it, m["backbone"].parameters(), strict=True))
     b = batch_of(random_task(0, (8,)))
-    torch.testing.assert_close(method.head(m, b), ProtoNet().head(m, b))
+    torch.testing.assert_close(method.head(m, b), ProtoNet().head(m, b) / 64)
+
+
+def test_the_mask_is_the_public_codes():
+    """`gen_freq_mask` of chenghao-ch94/FGFL at 7922cd3 with a convolution as its network: two classes, one shot, one query."""
+    wave = lambda step, *shape: torch.sin(step * torch.arange(math.prod(shape)).float()).view(*shape)  # noqa: E731
+    scores = [[0.0218, -0.0096], [-0.0094, 0.0214], [-0.0083, -0.0211], [0.0213, 0.0088]]
+    fourth_rows = [
+        [0.0, 0.0, 0.0, 0.0, 0.9916, 1.0, 1.0],
+        [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0],
+        [1.0, 1.0, 1.0, 0.9988, 0.7635, 0.012, 0.0],
+        [1.0, 1.0, 0.9549, 0.0, 0.0, 0.0, 0.0],
+    ]
+    method, labels = FGFL(**SMALL), np.asarray([0, 1])
+    maps = F.conv2d(wave(0.7, 4, 3, 7, 7), wave(1.3, 4, 3, 3, 3), stride=2).requires_grad_()
+    seen = maps.mean((2, 3))
+    b = batch_of((seen[:2], labels, seen[2:]))
+    got = method.frequency_scores(b, b)
+    np.testing.assert_allclose(got[0].detach().numpy(), scores, atol=6e-5)
+    mask = method.mask(got, torch.tensor([[0, 1, 0, 1]]), maps, (7, 7))
+    np.testing.assert_allclose(mask[:, 0, 3].detach().numpy(), fourth_rows, atol=2e-4)
+
+
+def test_pretraining_teaches_both_networks_and_tasks_leave_the_classifiers_alone():
+    states = []
+    for first, second in ((0, 0), (3, 0), (3, 2)):
+        brief = {"schedule": {"steps": second}, "pretrain": {"steps": first, "batch": 16, "augment": ()}}
+        states.append(make("fgfl", **SMALL, **brief).meta_fit(NWay(WORLD.train, 3, 1, 3)).state())
+    moved = lambda a, b, part: any(not torch.equal(v, b[k]) for k, v in a.items() if k.startswith(part + "."))  # noqa: E731
+    parts = ("backbone", "frequency", "classifier", "frequency_classifier")
+    assert [moved(states[0], states[1], part) for part in parts] == [True] * 4
+    assert [moved(states[1], states[2], part) for part in parts] == [True, True, False, False]
 
 
 def test_a_still_pass_leaves_batch_norm_as_it_was():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,21 +10,31 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from handful.errors import BadInput
+from handful.errors import BadInput, Mismatch
 from handful.methods.contract import make
 from handful.methods.layers.graph import Edges, NeighbourConvolution, nearest_edges, propagate
 from handful.methods.layers.imagetasks import Images
 from handful.methods.layers.local import by_class
-from handful.methods.metric.can import CAN, Fusion
+from handful.methods.metric.can import CAN, Fusion, TransductiveCAN
 from handful.methods.metric.covamnet import CovaMNet
-from handful.methods.metric.deepbdc import DeepBDC, STLDeepBDC, bdc_matrix, triangles
+from handful.methods.metric.deepbdc import BDC, DeepBDC, STLDeepBDC, bdc_matrix, triangles
 from handful.methods.metric.dn4 import DN4
 from handful.methods.metric.gnn import GNN
 from handful.methods.metric.tpn import TPN
 from handful.tasks.episode import Query, Support
 from made.zoo import batch_of, padded_is_alone, random_task
 
-ALL = [DN4(), CovaMNet(), TPN(), GNN(), CAN(), DeepBDC(), DeepBDC(reduce=16), STLDeepBDC(net="conv4:filters=16")]
+ALL = [
+    DN4(),
+    CovaMNet(),
+    TPN(),
+    GNN(),
+    CAN(),
+    TransductiveCAN(),
+    DeepBDC(),
+    DeepBDC(reduce=16),
+    STLDeepBDC(net="conv4:filters=16"),
+]
 
 
 @pytest.mark.parametrize("method", ALL, ids=lambda m: f"{m.name}-{getattr(m, 'reduce', '')}")
@@ -117,9 +128,105 @@ def test_deepbdcs_reduction_does_not_normalise_by_padding():
     b = batch_of(random_task(8, (4, 2, 2), ways=2, shots=1, queries=2), random_task(9, (4, 2, 2), ways=4, shots=3))
     m = method.untrained((32, 32, 3)).modules.train()
     with torch.no_grad():
-        s, _ = triangles(m, b)
-        torch.testing.assert_close(s[b.s_mask], m["bdc"](b.s[b.s_mask]))
+        s, q = triangles(m, b)
+        real = torch.cat([b.s[b.s_mask], b.q[b.q_mask]])
+        torch.testing.assert_close(torch.cat([s[b.s_mask], q[b.q_mask]]), m["bdc"](real))
     assert not s[~b.s_mask].any()
+
+
+# What Fei-Long121/DeepBDC at adfab39 answers in training mode (methods/bdc_module.py, `metric` of methods/meta_deepbdc.py, in
+# double precision): maps of a sine, the reduction's weights another, classes in order, two queries a class.
+PUBLIC_BDC = {
+    1: [
+        [0.503988, 0.502194, 0.502187],
+        [0.404985, 0.404917, 0.403227],
+        [0.493734, 0.491844, 0.491961],
+        [0.409491, 0.40973, 0.407719],
+        [0.482002, 0.480183, 0.480229],
+        [0.419266, 0.419644, 0.417542],
+    ],
+    2: [
+        [-0.014638, -0.009379, -0.001658],
+        [-0.011893, -0.012126, -0.001508],
+        [-0.011048, -0.012438, -0.002513],
+        [-0.00605, -0.009215, -0.031869],
+        [-0.005808, -0.008885, -0.030768],
+        [-0.016886, -0.01021, -0.003997],
+    ],
+}
+
+
+@pytest.mark.parametrize("shots", [1, 2])
+def test_deepbdc_in_training_is_the_public_codes(shots):
+    """Its reduction's batch norm sees support and queries together; see PUBLIC_BDC."""
+    wave = lambda step, *shape: torch.sin(step * torch.arange(math.prod(shape)).double()).view(*shape)  # noqa: E731
+    method = DeepBDC(net="conv4:filters=4", reduce=3)
+    bdc = BDC((4, 2, 3), 3).double().train()
+    with torch.no_grad():
+        bdc.reduce[0].weight.copy_(wave(1.3, 3, 4, 1, 1))
+        maps = wave(0.7, 3, shots + 2, 4, 2, 3)
+        task = maps[:, :shots].flatten(0, 1), np.repeat(np.arange(3), shots), maps[:, shots:].flatten(0, 1)
+        got = method.head(torch.nn.ModuleDict({"bdc": bdc}), batch_of(task))[0]
+    assert got.numpy() == pytest.approx(np.array(PUBLIC_BDC[shots]), abs=2e-6)
+
+
+def test_deepbdc_pretrains_with_the_triangle_dropped_before_the_classifier():
+    """All but a thousandth dropped, training sees next to nothing but the bias; evaluation sees all of it."""
+    method = DeepBDC(net="conv4:filters=4", dropout=0.999)
+    assert [(s.on, s.learns) for s in method.stages()] == [
+        ("batches", ("backbone", "bdc", "classifier")),
+        ("tasks", ("backbone", "bdc")),
+    ]
+    m = method.untrained((32, 32, 3), 6).modules.train()
+    with torch.no_grad():
+        m["classifier"].weight.mul_(100.0)
+        x, y = torch.randn(2, 3, 32, 32), torch.tensor([1, 4])
+        losses = [float(method.batch_loss(m, x, y)) for _ in range(21)]
+    assert np.median(losses) == pytest.approx(np.log(6), abs=1e-4)
+    with torch.no_grad():
+        assert abs(float(method.batch_loss(m.eval(), x, y)) - np.log(6)) > 0.1
+
+
+def test_a_folder_from_before_the_first_stage_is_still_read():
+    method = DeepBDC(net="conv4:filters=4")
+    saved = method.untrained((32, 32, 3), 6)
+    state = {k: v for k, v in saved.state().items() if not k.startswith("classifier")}
+    options = {k: v for k, v in method.options().items() if k not in ("pretrain", "dropout")}
+    read = method.load(state, {**saved.facts(), "options": options}, saved.compute, "folder")
+    assert all(torch.equal(v, read.state()[k]) for k, v in state.items())
+    with pytest.raises(Mismatch, match="classifier"):
+        method.load(state, {**saved.facts(), "options": method.options()}, saved.compute, "folder")
+
+
+def test_transductive_can_is_the_public_codes():
+    """`test_transductive` of blue-blue272/fewshot-CAN at 6055985 in double precision, maps as they are: five ways, one shot,
+    15 queries, two rounds; the maps are sums of a sine and a cosine, the attention's weights sines."""
+    wave = lambda step, *shape: torch.sin(step * torch.arange(math.prod(shape)).double()).view(*shape)  # noqa: E731
+    theirs = {
+        0: [4.37413, -6.06368, -5.42525, 3.5463, -0.90344],
+        2: [-4.61615, 6.76311, 4.18243, -4.68612, -0.14557],
+        4: [-0.93988, -6.68669, -0.52221, 6.98595, -2.87693],
+        8: [-5.44612, -1.71797, 4.82167, 4.45608, -5.7342],
+        14: [6.7788, -0.53966, -6.79994, -2.63552, 3.38317],
+    }
+    fusion = Fusion(36, 6, 0.025).double().eval()
+    with torch.no_grad():
+        fusion.down.weight.copy_(wave(1.3, 6, 36))
+        fusion.up.weight.copy_(wave(0.9, 36, 6))
+        fusion.down.bias.zero_()
+        fusion.up.bias.zero_()
+        maps = []
+        for step, n in ((0.7, 5), (0.77, 15)):
+            other = torch.cos(2.1 * torch.arange(n * 3 * 36).double() ** 1.1).view(n, 3, 6, 6)
+            maps.append(wave(step, n, 3, 6, 6) + other)
+        b = batch_of((maps[0], np.arange(5), maps[1]))
+        m = torch.nn.ModuleDict({"fusion": fusion})
+        got = TransductiveCAN().head(m, b)[0].numpy()
+        alone = CAN().head(m, b)[0].numpy()
+    for row, scores in theirs.items():
+        assert got[row] == pytest.approx(scores, abs=2e-5)
+    assert abs(got - alone).max() > 4, "the queries have a say"
+    assert TransductiveCAN().transductive and not CAN().transductive
 
 
 def test_label_propagation_is_the_limit_of_its_iteration():

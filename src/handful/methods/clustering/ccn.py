@@ -74,7 +74,7 @@ class CCN(Embedded):
     crop: bool = True
     clusters: int = 0
     adapt: bool = False
-    schedule: Schedule = field(default=Schedule(steps=9600, milestones=(5760, 7680), augment=("crop",), select="last"))
+    schedule: Schedule = field(default=Schedule(steps=9600, milestones=(0.6, 0.8), augment=("crop",), select="last"))
 
     name: ClassVar[str] = "ccn"
     tunes: ClassVar[bool] = True

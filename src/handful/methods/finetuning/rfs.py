@@ -41,7 +41,7 @@ class RFS(Pretrained):
             optimiser="sgd",
             rate=0.05,
             weight_decay=5e-4,
-            milestones=(1200, 1600),
+            milestones=(0.6, 0.8),
             augment=("crop", "flip", "jitter"),
         )
     )

@@ -27,7 +27,7 @@ class SupportNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.first is None:
             return F.batch_norm(x, None, None, self.weight, self.bias, training=True, eps=self.eps)
-        if x.device.type == "cpu" and not torch._C._functorch.is_batchedtensor(x):
+        if x.device.type == "cpu" and not torch._C._functorch.is_functorch_wrapped_tensor(x):
             return _BySupport.apply(x, self.weight, self.bias, self.first, self.eps)
         # Written out, because gradients pass through the statistics too; one product and sum over the images.
         variance, mean = torch.var_mean(x[: self.first], (0, 2, 3), correction=0)

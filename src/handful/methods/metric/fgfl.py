@@ -14,7 +14,9 @@ from handful.errors import BadInput
 from handful.methods.batch import PADDING, Batch
 from handful.methods.layers.dct import BLOCK, colours, luminance, to_frequencies, to_pixels
 from handful.methods.layers.imagetasks import Images, OnImages
+from handful.methods.layers.stages import Staged
 from handful.methods.metric.protonet import ProtoNet
+from handful.methods.stages import Stage
 from handful.nets import Backbone
 from handful.nets import build as build_net
 from handful.nets.building import without_weights
@@ -34,34 +36,42 @@ class Reversed(torch.autograd.Function):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FGFL(OnImages, ProtoNet):
+class FGFL(OnImages, ProtoNet, Staged):
     """FGFL (Cheng, Yang, Zhou, Guo, Wen, "Frequency guidance matters in few-shot learning", ICCV 2023), on ProtoNet.
 
     In training a second backbone g sees the images' 8x8 block DCT. Grad-CAM on its last map, for the true class of each
     image, becomes a mask over frequencies, M = sigmoid(ω (A - σ)) with A in 0..1; masking the coefficients with M and with
     1 - M and going back to pixels gives each image a good and a bad version. The loss is
     L(f) + L(g) + 0.1 (four losses of bad against whole, behind reversed gradients) + 0.01 L(f on whole and good images)
-    + 0.01 max(0, |f - f_good| - |f - f_bad| + 0.1). Tasks are answered by f alone, as ProtoNet answers them.
+    + 0.01 max(0, |f - f_good| - |f - f_bad| + 0.1). Tasks are answered by f alone, as ProtoNet answers them. Before the tasks
+    f and g are pre-trained, each with a linear classifier over the training classes.
 
     Parameters
     ----------
+    pretrain, schedule
+        The two stages; ``pretrain.steps=0`` leaves the first out.
+    temperature
+        f's squared distances are divided by 64, as in the public code.
     sharpness, threshold
-        ω = 10 and σ = 0.1 in the public code (100 and 0.5 are its note for miniImageNet).
+        ω = 100 and σ = 0.1 in the public code since 92c416d; its first version (23cdb60) has ω = 10 and names 100 and 0.5 for
+        miniImageNet.
     frequency_temperature
         Products of g's features with unit prototypes are divided by 12.5, as there.
     against, augmented, apart, margin
         The weights 0.1, 0.01 and 0.01 and the triplet's margin, as there. ``reverse`` are the strengths of the reversed
-        gradients: 0.5 through g, 0.1 through f.
+        gradients: 0.5 through g, 0.1 through f, as in the first version; ``0,0`` is the last, which lets none through.
 
     Notes
     -----
-    The losses and constants are the public code's, whose base is FEAT with pre-trained encoders; the paper adds the same
-    guidance to several bases, and here it is on ProtoNet from scratch (``net`` takes weights). Good and bad images pass with
+    The losses and constants are those of chenghao-ch94/FGFL at 7922cd3, whose base is FEAT with encoders that were trained
+    by FEAT (f) and ProtoNet (g) before; the paper adds the same guidance to several bases, and here it is on ProtoNet with
+    encoders pre-trained by classification. Good and bad images pass with
     batch norm's running statistics, and A is scaled over the whole batch, as there. The code cuts masked coefficients to
     -128..127, which a block's mean exceeds; here only pixels are cut to their range. g's features are its last map's means.
     """
 
-    sharpness: float = 10.0
+    temperature: float = 64.0
+    sharpness: float = 100.0
     threshold: float = 0.1
     frequency_temperature: float = 12.5
     against: float = 0.1
@@ -71,17 +81,34 @@ class FGFL(OnImages, ProtoNet):
     reverse: tuple[float, float] = (0.5, 0.1)
 
     name: ClassVar[str] = "fgfl"
+    first: ClassVar[tuple[str, ...]] = ("backbone", "frequency", "classifier", "frequency_classifier")
+    second: ClassVar[tuple[str, ...]] = ("backbone", "frequency")
 
     def __post_init__(self) -> None:
         if self.frequency_temperature <= 0 or min(self.against, self.augmented, self.apart, self.margin) < 0:
             raise BadInput("fgfl needs frequency_temperature above 0 and weights of at least 0")
+
+    def stages(self) -> list[Stage]:
+        first, second = Staged.stages(self)
+        return [first, dataclasses.replace(second, loss=self.loss_on_images)]
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
         height, width, channels = backbone.shape  # type: ignore[misc]
         if backbone.size is not None:
             height = width = backbone.size
         shape = (height + -height % BLOCK, width + -width % BLOCK, channels)  # type: ignore[operator]
-        return {"frequency": build_net(without_weights(self.net), shape, self.schedule.seed + 1)}  # type: ignore[arg-type]
+        g = build_net(without_weights(self.net), shape, self.schedule.seed + 1)  # type: ignore[arg-type]
+        return {
+            "frequency": g,
+            "classifier": nn.Linear(backbone.width, n_classes),  # type: ignore[arg-type]
+            "frequency_classifier": nn.Linear(g.map_shape[0], n_classes),  # type: ignore[index]
+        }
+
+    def batch_loss(self, m: nn.ModuleDict, x: Tensor, labels: Tensor) -> Tensor:
+        f, g = m["backbone"], m["frequency"]
+        seen = g.maps(frequencies(f, x)).mean((2, 3)).float()  # type: ignore[operator, arg-type]
+        named = m["classifier"](f(x).float()), m["frequency_classifier"](seen)
+        return F.cross_entropy(named[0], labels) + F.cross_entropy(named[1], labels)
 
     def image_loss(self, m: nn.ModuleDict, images: Images) -> Tensor:
         f: Any = m["backbone"]
