@@ -82,7 +82,7 @@ METHODS: dict[str, dict[str, Any]] = {
         "ink": True,
         "slow": True,
     },
-    "lp-ft-fb": {**BATCHES, "probe_passes": 20, "tune_passes": 2, "task_batch": 0},
+    "lp-ft-fb": {**BATCHES, "probe_passes": 60, "probe_rate": 0.3, "tune_passes": 2, "task_batch": 0},
     "linear": {**BATCHES, "passes": 40},
     "cosine": {**BATCHES, "passes": 40},
     "k-nn": BATCHES,

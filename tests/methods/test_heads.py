@@ -141,9 +141,8 @@ def test_lp_ft_fb_probe_is_sgd_on_features_and_firth_softens_it():
     support = Support((3,), x, y, seed=4)
     entropies = []
     for firth in (0.0, 1.0, 10.0):
-        method = make(
-            "lp-ft-fb", net="pixels", probe_passes=60, probe_rate=0.1, probe_firth=firth, task_batch=0, tune_passes=0
-        )
+        options = {"probe_passes": 60, "probe_rate": 0.1, "probe_firth": firth, "task_batch": 0, "tune_passes": 0}
+        method = make("lp-ft-fb", net="pixels", classifier="linear", **options)
         scores = torch.tensor(method.untrained((6,)).fit(support).predict(Query(x)))
         generator = torch.Generator().manual_seed(4)
         w, c = (((2 * torch.rand(*n, generator=generator) - 1) / 6**0.5).requires_grad_() for n in ((3, 6), (3,)))

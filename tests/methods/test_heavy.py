@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -84,14 +86,43 @@ def test_standard_scores_have_mean_zero_and_variance_one():
     assert torch.isfinite(standard(torch.ones(2, 1), 1)).all()
 
 
+def test_renet_in_training_is_the_public_codes():
+    """`encode` and `cca` of dahyun-kang/renet at 43a4e5a in training mode and double precision: two classes of one shot, three
+    queries, maps and weights of sines. Its self-correlation normalises support and queries together."""
+    wave = lambda step, *shape: torch.sin(step * torch.arange(math.prod(shape)).double()).view(*shape)  # noqa: E731
+    encoded = [
+        [0.98917, 0.63085, 0.58399, 0.99274],
+        [0.35262, 0.49258, 0.50282, 0.36109],
+        [0.30456, 0.49507, 0.55392, 0.30533],
+        [0.30469, 0.52531, 0.57855, 0.30482],
+        [0.29342, 0.52665, 0.54051, 0.29297],
+    ]
+    logits = [[-4.84722, 4.96639], [-4.92954, 4.9972], [-4.99437, 4.93091]]
+    m = torch.nn.ModuleDict({"around": SelfCorrelation(4, 3), "cross": CrossCorrelation(4, 3)}).double().train()
+    inner, outer, layers = m["around"].inner, m["around"].outer, m["cross"].layers
+    weights = [inner[0].weight, inner[3].weight, inner[6].weight, outer[0].weight, m["cross"].reduce[0].weight]
+    pairs = [layer.weight for i in (0, 2) for layer in (layers[i].first, layers[i].second, layers[i].project)]
+    with torch.no_grad():
+        for i, w in enumerate(weights):
+            w.copy_(wave(1.1 + 0.1 * i, *w.shape))
+        for i, w in enumerate(pairs):
+            w.copy_(wave(1.7 + 0.1 * i, *w.shape))
+        x = wave(0.7, 5, 4, 3, 3)
+        b = batch_of((x[:2], np.arange(2), x[2:]))
+        s, q = RENet().encoded(m, b)
+        means = np.array(encoded)
+        got = torch.cat([s[0], q[0]]).mean((2, 3)).numpy()
+        assert got == pytest.approx(means - means.mean(1, keepdims=True), abs=2e-5)
+        assert RENet().compared(m, b, s, q)[0].numpy() == pytest.approx(np.array(logits), abs=2e-5)
+
+
 def test_renet_with_flat_attention_is_the_cosine_of_the_averaged_maps():
     method = RENet(attention=1e9, hidden=8)
     m = method.untrained((32, 32, 3), 4).modules
     b = batch_of(random_task(0, (64, 2, 2), ways=3, shots=1))
     with torch.no_grad():
         got = method.head(m, b)[0]
-        s = method.encoded(m, b.s, b.s_mask)[0].mean((2, 3))
-        q = method.encoded(m, b.q, torch.ones(1, 4, dtype=torch.bool))[0].mean((2, 3))
+        s, q = (x[0].mean((2, 3)) for x in method.encoded(m, b))
     order = torch.argsort(b.y[0])
     want = F.cosine_similarity(q[:, None], s[order][None], -1) / 0.2
     torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from handful.methods.contract import make
 from handful.runs.recipe import packaged, read_recipe, run_recipe
 
 NAMES = [name for name in packaged() if name.startswith("metacoco/")]
@@ -25,6 +26,20 @@ def test_tables_hold_the_papers_rows():
     reported = {m.title: m.reported for m in read_recipe("metacoco/table6").method}
     assert reported["ProtoNet, Conv64F"] == {"5-way 1-shot": (37.92, 0.35), "5-way 5-shot": (51.39, 0.38)}
     assert read_recipe("metacoco/table2").method[0].reported["5-way 5-shot"] == 60.78
+
+
+def test_paper_scale_has_the_options_of_the_public_codes():
+    """run_resnet.sh of jhoon-oh/BOIL (437e9a0), run_classifier.py of Gordonjo/versa (b056ea7), set_config_PN.py of
+    remiMZ/MetaCoCo-ICLR24 (20892ac), the ResNet-12 scripts of Fei-Long121/DeepBDC (adfab39); each makes its method."""
+    rows = {m.title: (m.name, m.options) for m in read_recipe("metacoco/table2", "paper").method}
+    made = {title: make(name, **options) for title, (name, options) in rows.items()}
+    boil, bdc = made["BOIL, ResNet12"], made["DeepBDC, ResNet12"]
+    assert (boil.inner_steps, boil.inner_rate, boil.schedule.rate) == (1, 0.3, 6e-4)
+    assert made["ProtoNet, ResNet12"].distance == "cosine" and made["ProtoNet, ResNet18"].distance == "euclidean"
+    assert (bdc.pretrain.rate, bdc.schedule.rate, bdc.dropout) == (0.05, 1e-4, 0.8)
+    for table in (2, 6, 7):
+        versas = [m for m in read_recipe(f"metacoco/table{table}", "paper").method if m.name == "versa"]
+        assert versas and {m.options["features"] for m in versas} == {256}
 
 
 def test_a_table_is_filled_with_reported_beside_measured():

@@ -177,11 +177,34 @@ def test_frns_pretraining_is_the_public_codes():
     assert m["reconstruction"].alpha.grad is None and m["reconstruction"].beta.grad is None
 
 
+def test_lp_ft_fbs_probe_is_the_public_codes():
+    """`LinearClassifier` of whzyf951620/LinearProbingFinetuningFirthBias at 5acc53c (utils.py): 20 passes over six features at
+    once, Firth weight 1, from the weights of a sine, and its scores of four others."""
+    wave = lambda step, *shape: torch.sin(step * torch.arange(math.prod(shape)).float()).view(*shape)  # noqa: E731
+    theirs = [
+        [0.21651, 0.53212, -0.82658],
+        [0.75899, -0.17314, -0.56171],
+        [0.70014, -0.67588, 0.07332],
+        [0.13084, -0.72349, 0.698],
+    ]
+    learner = make("lp-ft-fb", net="pixels", probe_passes=20, task_batch=0).untrained((8,))
+    orders = torch.Generator().manual_seed(0)
+    last = learner.first(8, 3, orders)
+    with torch.no_grad():
+        last.weight.copy_(wave(1.3, 3, 8) * 8**-0.5)
+        last.norm.copy_(last.weight.norm(dim=-1))
+        before = last(wave(0.9, 4, 8)).numpy()
+    learner.probe(last, 3 * wave(0.7, 6, 8), torch.tensor([0, 1, 2, 0, 1, 2]), orders)
+    got = last(wave(0.9, 4, 8)).detach().numpy()
+    assert got == pytest.approx(np.array(theirs), abs=1e-4)
+    assert abs(got - before).max() > 0.005, "the passes have moved it"
+
+
 def test_lp_ft_fb_tunes_by_a_step_down_the_penalised_loss():
     rng = np.random.default_rng(0)
     images, y = rng.integers(0, 256, (6, 16, 16, 3), dtype=np.uint8), np.asarray([0, 0, 0, 1, 1, 1])
     options = {"probe_passes": 0, "tune_passes": 1, "tune_rate": 0.3, "tune_firth": 0.5, "task_batch": 0}
-    learner = make("lp-ft-fb", net="conv4:filters=4", **options).untrained((16, 16, 3))
+    learner = make("lp-ft-fb", net="conv4:filters=4", classifier="linear", **options).untrained((16, 16, 3))
     found = learner.fit(Support((2,), images, y, seed=3))
     net, last = copy.deepcopy(learner.backbone), torch.nn.Linear(learner.backbone.width, 2)
     with torch.no_grad():

@@ -109,8 +109,9 @@ class RENet(OnImages):
 
     Notes
     -----
-    The public code also classifies a second batch of images that are in no task and clips gradients at 2; the paper's loss,
-    followed here, has one classifier, on the queries.
+    dahyun-kang/renet at 43a4e5a also classifies a second batch of images that are in no task and clips gradients at 2; the
+    paper's loss, followed here, has one classifier, on the queries. As there, what self-correlation is added to is the map
+    without its negative values (a ReLU in place; ResNet-12's maps have some).
     """
 
     temperature: float = 0.2
@@ -135,13 +136,18 @@ class RENet(OnImages):
             "classifier": nn.Linear(width, n_classes),
         }
 
-    def encoded(self, m: nn.ModuleDict, x: Tensor, here: Tensor) -> Tensor:
-        """Maps with self-correlation added, less their mean over channels; padding stays zero."""
-        real = x[here]
+    def encoded(self, m: nn.ModuleDict, b: Batch) -> tuple[Tensor, Tensor]:
+        """Maps of support and queries with self-correlation added, less their mean over channels; padding stays zero.
+
+        In training batch norm takes its statistics over support and queries together.
+        """
+        masks = b.s_mask, asked(b)
+        real = F.relu(torch.cat([b.s[masks[0]], b.q[masks[1]]]))
         real = F.relu(real + m["around"](real))
-        out = torch.zeros_like(x)
-        out[here] = real - real.mean(1, keepdim=True)
-        return out
+        real = real - real.mean(1, keepdim=True)
+        s, q = torch.zeros_like(b.s), torch.zeros_like(b.q)
+        s[masks[0]], q[masks[1]] = real.split([int(here.sum()) for here in masks])
+        return s, q
 
     def compared(self, m: nn.ModuleDict, b: Batch, s: Tensor, q: Tensor) -> Tensor:
         """Logits from encoded maps."""
@@ -168,11 +174,11 @@ class RENet(OnImages):
         return b.close(F.cosine_similarity(mean(one), mean(two), -1) / self.temperature)
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
-        return self.compared(m, b, self.encoded(m, b.s, b.s_mask), self.encoded(m, b.q, asked(b)))
+        return self.compared(m, b, *self.encoded(m, b))
 
     def image_loss(self, m: nn.ModuleDict, images: Images) -> Tensor:
         b = images.batch(self.embed(m, images.x))
-        s, q = self.encoded(m, b.s, b.s_mask), self.encoded(m, b.q, asked(b))
+        s, q = self.encoded(m, b)
         logits = self.compared(m, b, s, q)
         metric = F.cross_entropy(logits.flatten(0, 1), images.labels.flatten(), ignore_index=-2)
         named = m["classifier"](q[asked(b)].mean((2, 3)))
