@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -76,7 +78,8 @@ def test_what_is_no_photo_is_refused(wrong, words):
         read_photos([wrong], SIDE)
 
 
-def test_unreadable_photos_are_named_and_the_others_read(folder):
+def test_unreadable_photos_are_named_and_the_others_read(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
     (folder / "ash" / "cut.jpg").write_bytes((folder / "ash" / "01.jpg").read_bytes()[:300])
     (folder / "ash" / "empty.png").write_bytes(b"")
     (folder / "fir" / "phone.HEIC").write_bytes(b"\0\0\0\x18ftypheic")
@@ -102,3 +105,13 @@ def test_a_dict_names_photos_without_their_folders(folder):
     assert not any(str(folder) in name for name in read.names)
     with pytest.raises(BadInput, match="give a list"):
         read_classes({"one": folder / "ash" / "00.png"}, SIDE)
+
+
+def test_photos_of_telephones_are_read_where_the_extra_is_installed(tmp_path):
+    heif = pytest.importorskip("pillow_heif", reason="needs handful[heic]")
+    plain = photo(0, 3, (64, 64), noise=0.0)
+    heif.from_pillow(plain).save(tmp_path / "IMG_0001.HEIC", quality=100)
+    read = read_photos(tmp_path, SIDE)
+    assert read.names == (f"{tmp_path}/IMG_0001.HEIC",) and not read.unreadable
+    wanted = read_photos(plain, SIDE).images[0].astype(int)
+    assert np.abs(read.images[0].astype(int) - wanted).mean() < 4, "lossy, but the same picture"
