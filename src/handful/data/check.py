@@ -153,7 +153,8 @@ def _examine(collection: Collection, digests: list[str], unreadable: pl.DataFram
     groups = SplitRule().groups(card, table)
     if missing := groups.null_count():
         row = int(groups.is_null().arg_max() or 0)
-        findings.append(Remark("fault", f"{_count(missing, 'image')} of {card.name} have no label, first image {row}"))
+        first = table["file"][row] if "file" in table.columns else f"image {row}"
+        findings.append(Remark("fault", f"{_count(missing, 'image')} of {card.name} have no label, first {first}"))
     duplicates = _duplicates(card, table, groups, digests)
     findings += _copy_findings(card, duplicates)
     overlaps = pl.concat(
