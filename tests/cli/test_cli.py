@@ -110,6 +110,22 @@ def test_a_seed_reaches_every_stage_of_a_training_unless_an_option_names_another
     assert json.loads((tmp_path / "own" / "model.json").read_text())["options"]["schedule"]["seed"] == 3
 
 
+def test_a_training_killed_after_its_model_was_written_goes_on(capsys, packed, tmp_path, monkeypatch):
+    import shutil
+
+    words = ("train", "protonet", packed, *FEW, "-s", "net=conv4:filters=4", "-s", "schedule.steps=3")
+    out = tmp_path / "m"
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *a, **k: None)  # the last thing that a training does
+        assert call(capsys, *words, "--out", str(out))[0] == 0
+    whole = (out / "model.safetensors").read_bytes()
+    (out / "log.csv").unlink()
+    assert call(capsys, *words, "--out", str(out))[0] == 0
+    assert (out / "model.safetensors").read_bytes() == whole and (out / "log.csv").is_file()
+    code, _, err = call(capsys, *words, "--out", str(out))
+    assert code == 2 and "exists and is not empty" in err
+
+
 def test_a_terminal_without_special_letters_still_shows_statistics(packed):
     done = subprocess.run(
         [*COMMAND, "data", "stats", packed], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "cp1252"}

@@ -110,7 +110,10 @@ def train(
         compute_of(own, precision, batch, threads), compile="inductor" if compile_ else "", sync_norm=sync_norm
     )
     first = int(os.environ.get("RANK", "0")) == 0
-    if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
+    keep = out.parent / f".{out.name}.training"
+    # A kill between the model and the end of the command leaves both; the same command then goes on and writes it again.
+    unfinished = (keep / "checkpoint.pt").is_file() and (out / "model.json").is_file()
+    if out.exists() and not unfinished and any(out.iterdir() if out.is_dir() else [out]):
         raise BadInput(f"{out} exists and is not empty; name another folder or remove it first")
     source = open_collection(collection)
     more = parse_settings(rule_set)
@@ -118,7 +121,6 @@ def train(
     valid = None
     if source.has("valid") and getattr(chosen, "schedule", None) is not None and chosen.schedule.validate_every:  # type: ignore[attr-defined]
         valid = rule_of(source, "valid", scheme, rule, ways, shots, queries, more)
-    keep = out.parent / f".{out.name}.training"
     log_folder = track_to or out.parent / f"{out.name}.track"
     with (
         profiled(profile and first, keep),
