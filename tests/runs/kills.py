@@ -48,6 +48,8 @@ def disturbed(command: Command, folder: Path, kills: int, seed: int) -> list[obj
             process = command.start(place / "out")
             if done < kills and _killed(command, process, place / "out", dice):
                 done += 1
+                if _whole(place / "out"):  # killed on its way out, when all was written
+                    break
                 continue
             code = process.wait(PATIENCE)
             assert code == 0, (place / "said").read_text()
@@ -70,6 +72,11 @@ def _killed(command: Command, process: subprocess.Popen[bytes], out: Path, dice:
     process.kill()
     process.wait()
     return True
+
+
+def _whole(out: Path) -> bool:
+    """Whether a training is over: its model is there, and what it would go on from is not."""
+    return (out / "model.json").is_file() and not (out.parent / f".{out.name}.training").exists()
 
 
 def _stamp(path: Path) -> object:
