@@ -23,6 +23,12 @@ from handful.errors import Missing
 from made.patterns import blobs
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """How a test ended, if ``scripts/safety`` asks."""
+    if report.when == "call" or report.failed:
+        learning.write_down(report.nodeid, outcome=report.outcome)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What was skipped, in one line."""
     skipped = [r.longrepr[2] for r in terminalreporter.stats.get("skipped", ()) if isinstance(r.longrepr, tuple)]

@@ -30,13 +30,17 @@ def decide(effect: Estimate, above: float | None = None, below: float | None = N
     threshold = above if above is not None else below
     half = max(effect.half, 1 / effect.n)
     margin = (effect.value - threshold) / half * (1 if above is not None else -1)  # type: ignore[operator]
-    if MARGINS:
-        test = os.environ.get("PYTEST_CURRENT_TEST", "").removesuffix(" (call)")
-        row = {"test": test, "what": what, "effect": effect.value, "half": half, "threshold": threshold}
-        with open(MARGINS, "a") as file:
-            file.write(json.dumps({**row, "margin": margin}) + "\n")
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").removesuffix(" (call)")
+    write_down(test, what=what, effect=effect.value, half=half, threshold=threshold, margin=margin)
     side = "above" if above is not None else "below"
     assert margin > 1, f"{what or 'effect'} {effect.value:.4f} ± {half:.4f} is not clearly {side} {threshold}"
+
+
+def write_down(test: str, **facts: object) -> None:
+    """Keep what a test found, or how it ended, for ``scripts/safety``."""
+    if MARGINS:
+        with open(MARGINS, "a") as file:
+            file.write(json.dumps({"test": test, "seed": SEED, "perturbed": PERTURBED, **facts}) + "\n")
 
 
 def over_images(run: Run, column: str) -> Estimate:

@@ -166,4 +166,4 @@ def test_the_command_line_probes_where_there_is_no_clip():
     assert len(rows) == 2 and rows[0] == rows[1] and rows[0]["images"] <= 300 and rows[0]["context"]["n"] == 3
     assert rows[0]["context"] != found["details"]["context"]
     wrong = CliRunner().invoke(app, ["audit", place, *only, "--column", "weather"])
-    assert "no column weather" in str(wrong.exception)
+    assert "has no column 'weather'" in str(wrong.exception)

@@ -85,6 +85,7 @@ def test_run_scores_a_submission_and_writes_a_run(root, tmp_path, capsys):  # no
     assert {k: v for k, v in again.items() if k != "seconds"} == {k: v for k, v in facts.items() if k != "seconds"}
 
 
+@pytest.mark.slow
 def test_one_task_ends_in_a_number_and_two_secrets_refuse_to_be_compared(root, tmp_path, capsys):  # noqa: F811
     from handful.errors import Mismatch
     from handful.runs.run import Run

@@ -93,6 +93,7 @@ def test_a_form_that_comes_too_slowly_is_sent_away(make):
     assert answer.startswith(b"HTTP/1.1 408") and b"too slowly" in answer
 
 
+@pytest.mark.slow
 def test_many_posts_at_once_end_in_an_answer_each(make):
     server = make()
     open_phase(server)

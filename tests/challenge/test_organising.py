@@ -445,9 +445,11 @@ def test_a_password_is_set_from_the_command_line(site, root, tmp_path, capsys): 
     assert ann.get("/account").status_code == 401 and guess(site.client(), "ann", new).status_code == 303
 
 
-def test_workers_on_other_machines_share_archives_and_results_by_an_address(root, tmp_path):  # noqa: F811
+@pytest.mark.parametrize("address", ["file://{}", "memory:/{}", "memory://"])
+def test_workers_on_other_machines_share_archives_and_results_by_an_address(root, tmp_path, address):  # noqa: F811
     """The service and the worker have a state folder each, and nothing in common but the database and the address."""
     import polars as pl
+    from fsspec.core import url_to_fs
 
     from handful.challenge import results
     from handful.challenge.running import Outcome
@@ -456,7 +458,8 @@ def test_workers_on_other_machines_share_archives_and_results_by_an_address(root
 
     from .conftest import row
 
-    shared = f"file://{tmp_path / 'shared'}"
+    shared = address.format(tmp_path / "shared")
+    files, place_of = url_to_fs(shared)
     site = Site(root, tmp_path / "here", options={"storage": shared}, url=f"sqlite:///{tmp_path / 'db.sqlite'}")  # noqa: F811
     boss, ann = site.organiser(), site.participant("ann")
     site.advance(boss)
@@ -482,10 +485,10 @@ def test_workers_on_other_machines_share_archives_and_results_by_an_address(root
     worker.run_one = run_at(0.8)
     worker.forever(until_empty=True)
     assert ann.get(f"{place}/scores.json").json()["score"] == pytest.approx(0.85), "not what was fetched before"
-    (kept,) = (tmp_path / "shared/submissions").iterdir()
-    kept.write_bytes(b"PK another")
+    (kept,) = files.ls(f"{place_of.rstrip('/')}/submissions", detail=False)
+    files.pipe_file(kept, b"PK another")
     with pytest.raises(BadInput, match="hash differs"):
-        Storage(tmp_path / "third", shared).file(f"submissions/{kept.name}", "0" * 64)
+        Storage(tmp_path / "third", shared).file(f"submissions/{kept.rpartition('/')[2]}", "0" * 64)
     assert not list((tmp_path / "third/submissions").iterdir())
     with pytest.raises(BadInput, match="cannot be used"):
         Storage(tmp_path, "nothing-known://x")

@@ -667,6 +667,30 @@ def test_final_data_are_not_read_before_the_final_phase(root, tmp_path):
     assert len(data.stages("feedback", "feedback", 0)) == 1
 
 
+@pytest.mark.parametrize("layout", ["one data set", "several"])
+def test_an_image_bomb_among_an_organisers_data_is_refused_in_one_sentence(tmp_path, layout):
+    """Some hundred bytes that claim a billion pixels, behind sound images: named, and nothing of the packing is left."""
+    from fuzz.reads_images import ALBUM, _flat, png_of
+    from handful.challenge.sources import open_data
+    from handful.errors import BadInput
+
+    where = tmp_path / "data"
+    inside = where if layout == "one data set" else where / "birds"
+    for name, data in (ALBUM | _flat()).items():
+        file = inside / name.removeprefix("raw/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    last = sorted(inside.rglob("*.png"))[-1]
+    sound = last.read_bytes()
+    last.write_bytes(png_of(40_000, 40_000))
+    with pytest.raises(BadInput, match=r"more than 100 million pixels") as refused:
+        open_data(where, 16, tmp_path / "state")
+    assert last.name in str(refused.value) and "\n" not in str(refused.value)
+    assert not [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    last.write_bytes(sound)
+    assert len(open_data(where, 16, tmp_path / "state")) == 6
+
+
 def test_a_lost_lease_cannot_finish_a_submission(site):
     boss, ann = site.organiser(), site.participant("ann")
     site.advance(boss)

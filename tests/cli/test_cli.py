@@ -469,3 +469,23 @@ def test_the_rule_that_another_wraps_is_named_on_the_command_line(capsys, asked,
     found = {int(n) for n in re.findall(r'"ways": (\d+)', out)}
     assert found == ways
     assert call(capsys, *command, "--rule-set", "of=m-way")[0] == 2
+
+
+def test_a_model_made_for_other_sizes_is_refused_in_one_sentence(capsys):
+    code, _, said = call(capsys, "eval", "cifar-fs/protonet", "world:size=16", "--tasks", "2")
+    assert code == 2 and said.count("\n") == 1
+    assert "(32, 32, 3)" in said and "(16, 16, 3)" in said
+
+
+def test_a_named_rule_of_training_takes_the_shape_of_the_usual_one(capsys):
+    common = ("eval", "protonet", "world:size=16,classes=20,images=12", "--ways", "2", "--queries", "2", "--tasks", "2")
+    short = ("-s", "net=conv4:filters=4", "-s", "schedule.steps=1", "--json")
+    runs = [json.loads(call(capsys, *common, *short, *more)[1]) for more in ((), ("--train-rule", "n-way"))]
+    assert runs[0]["summary"] == runs[1]["summary"]
+    code, _, said = call(capsys, *common, *short, "--train-ways", "1000")
+    assert code == 2 and "1000" in said
+
+
+def test_nets_that_have_no_name_are_not_listed(capsys):
+    _, out, _ = call(capsys, "ls", "nets")
+    assert "conv4" in out.split() and "module" not in out.split()

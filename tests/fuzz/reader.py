@@ -14,7 +14,7 @@ class Reader:
     """``make`` writes a sound example into a folder that is not there, ``read`` reads all that is in such a folder.
 
     Files whose names match ``damages`` are damaged. ``known`` are cases that were found once: each gives the files of an
-    example that differ in it; they are the first inputs.
+    example that differ in it; they are the first inputs. ``share`` is how many turns it takes: slow readers take several.
     """
 
     name: str
@@ -22,3 +22,4 @@ class Reader:
     read: Callable[[Path], object]
     damages: str = ""
     known: Mapping[str, Callable[[Files], Files]] = field(default_factory=dict)
+    share: int = 1

@@ -59,10 +59,10 @@ def _packed_features(folder: Path) -> None:
     """Packed, so that whatever is refused leaves nothing."""
     import shutil
 
-    from handful.data.importers import arrays
+    from fuzz import forked
     from handful.data.pack import pack
 
-    arrays._SECONDS = 5  # for files that keep the HDF5 library busy for ever
+    forked.install()
     source = next((p for p in sorted(folder.glob("x.*"))), folder)
     pack(source, folder / "out", "features")
     shutil.rmtree(folder / "out")
@@ -187,6 +187,13 @@ def _packed(kind: str):
     return make
 
 
+def _label_twice(files: Files) -> Files:
+    import json
+
+    card = json.loads(files["card.json"])
+    return {"card.json": json.dumps(card | {"labels": card["labels"] * 2}).encode()}
+
+
 def _read_packed(folder: Path) -> None:
     from handful.data.check import check
     from handful.data.opening import open_collection
@@ -241,14 +248,14 @@ def _read_lists(folder: Path) -> None:
 
 READERS = [
     Reader("features-npz", _npz, _packed_features, known={"claims terabytes": _npz_claims, "a bomb": _npz_bomb}),
-    Reader("features-h5", _h5, _packed_features, known={"claims terabytes": _h5_claims, "external storage": _h5_external, "external link": _h5_link}),
-    Reader("features-h5-group", _h5_group, _packed_features),
-    Reader("features-mat", _mat, _packed_features),
+    Reader("features-h5", _h5, _packed_features, known={"claims terabytes": _h5_claims, "external storage": _h5_external, "external link": _h5_link}, share=4),
+    Reader("features-h5-group", _h5_group, _packed_features, share=4),
+    Reader("features-mat", _mat, _packed_features, share=4),
     Reader("class-lists", _lists, _read_lists, r"\.(txt|csv)$"),
     Reader("descriptions", _semantics, _read_semantics),
     Reader("taxonomy-cache", _taxonomy, _read_taxonomy),
     Reader("weights", _weights, _read_weights),
     Reader("packed-images", _packed("images"), _read_packed),
-    Reader("packed-features", _packed("features"), _read_packed),
+    Reader("packed-features", _packed("features"), _read_packed, known={"a label twice": _label_twice}),
     Reader("feature-cache", _segment, _read_segment),
 ]  # fmt: skip

@@ -21,8 +21,11 @@ from zoo_learns import METHODS, gain
 DEAR = ("lp-ft-fb", "fo-maml", "anil", "putm", "tsa", "tsa+deta", "maml+ifsl", "mtl+ifsl", "sib+ifsl")
 # Methods whose gain on glyphs of many colours, learnt this briefly, is too near to none.
 EASIER = ("contrastive", "covamnet", "neg-cosine", "baseline++", "anil")
-# Nine seconds of processor time and more, training and answering: left to make test-all.
-SLOW = ("lp-ft-fb", "fo-maml", "putm", "tsa", "tsa+deta", "tpn", "tpn+lrp")
+# Four seconds of processor time and more, training and answering: left to make test-all.
+SLOW = (
+    *("lp-ft-fb", "fo-maml", "putm", "tsa", "tsa+deta", "tpn", "tpn+lrp"),
+    *("relationnet+ft", "bf3s", "bf3s-cosine", "hts", "sla", "contrastive"),
+)
 FAMILIES = ("metric", "finetuning", "gradient", "crossdomain", "causal", "selfsupervised")
 
 

@@ -42,6 +42,7 @@ LEARNERS: dict[str, tuple[dict[str, Any], int, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.learning
 @pytest.mark.parametrize("name", LEARNERS)
 def test_training_beats_no_training(name):

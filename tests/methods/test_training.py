@@ -29,7 +29,10 @@ def rules():
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize("name", ["protonet", "matchingnet", "baseline", "baseline++", "maml", "fo-maml"])
+@pytest.mark.parametrize(
+    "name",
+    ["protonet", "matchingnet", "baseline", "baseline++", "fo-maml", pytest.param("maml", marks=pytest.mark.slow)],
+)
 def test_a_trained_learner_beats_itself_untrained_on_the_same_tasks(name):
     from made.patterns import blobs
 

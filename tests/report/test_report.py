@@ -209,7 +209,7 @@ def test_refusals_are_one_sentence_and_exit_two(source, folders, capsys, tmp_pat
         ((str(folders), "--test", "z"), "no test 'z'"),
         ((str(folders), "--alpha", "2"), "between 0 and 1"),
         ((str(folders), "--out", str(tmp_path)), "is a folder"),
-        ((str(folders), "--tables", str(tmp_path / "t"), "--as", "word"), "no table format"),
+        ((str(folders), "--tables", str(tmp_path / "t"), "--as", "word"), "no format of tables 'word'"),
     ):
         code, _, err = call(capsys, "report", *arguments)
         assert code == 2 and words in err and len(err.strip().splitlines()) == 1, (arguments, err)

@@ -85,6 +85,7 @@ def recipe(**more):
     return Recipe(**{"title": "small", "seeds": [0, 1], "train": train, "test": tests, "method": methods, **more})
 
 
+@pytest.mark.slow
 def test_methods_by_benchmarks_by_seeds_are_the_same_on_two_processes(packed, tmp_path):
     inline = run_recipe(recipe(), collection=str(packed.path), out=tmp_path / "one")
     spread = run_recipe(recipe(), collection=str(packed.path), workers=2, out=tmp_path / "two")

@@ -42,6 +42,7 @@ def facts_of(collection: Path, method: str, out: Path, *more: str) -> dict:
     return json.loads((out / "run.json").read_text())
 
 
+@pytest.mark.slow
 def test_two_million_images_are_not_loaded(tmp_path):
     if os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize < 4 << 30:
         pytest.skip("needs 4 GB of free disk")

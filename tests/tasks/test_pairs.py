@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 from collections import Counter
 
@@ -292,3 +293,30 @@ def test_the_command_line_leaves_the_number_of_queries_to_the_rule(asked, each, 
     assert ended.value.code in (0, None), capsys.readouterr().err
     frame = pl.read_parquet(tmp_path / "run" / "tasks.parquet")
     assert set(frame["queries"] / 9) == {each}
+
+
+def test_eval_validates_on_the_valid_split_and_keeps_the_best_state(tmp_path, capsys, monkeypatch):
+    collection = grid(full(4, 4), each=24, size=16)
+    parts = np.array(["train", "valid", "test"])[np.arange(len(collection.table)) % 3]
+    table = collection.table.with_columns(pl.Series("halves", parts))
+    card = dataclasses.replace(collection.card, schemes=("halves",))
+    Collection(card, table, collection.array).save(tmp_path / "p")
+    asked = ["eval", "pair-protonet", str(tmp_path / "p"), "--rule", "pairs", "--rule-set", "primitives=3", "--queries", "2",
+             "--shots", "2", "--tasks", "4", "-s", "net=conv4:filters=4", "-s", "schedule.steps=4"]  # fmt: skip
+    models = {}
+    for name, more, judged in (
+        ("none", (), ()),
+        ("early", ("-s", "schedule.validate_every=2"), (0.9, 0.1)),
+        ("late", ("-s", "schedule.validate_every=2"), (0.1, 0.9)),
+    ):
+        left, seen = list(judged), []
+        monkeypatch.setattr(
+            "handful.methods.training.validate",
+            lambda learner, valid, schedule, left=left, seen=seen: seen.append(valid.part.split) or left.pop(0),
+        )
+        with pytest.raises(SystemExit) as ended:
+            main([*asked, *more, "--save", str(tmp_path / name)])
+        assert ended.value.code in (0, None), capsys.readouterr().err
+        assert seen == ["valid"] * len(judged)
+        models[name] = (tmp_path / name / "model.safetensors").read_bytes()
+    assert models["none"] == models["late"] != models["early"]

@@ -20,10 +20,14 @@ from sqlalchemy import (
     create_engine,
     event,
     func,
+    make_url,
     select,
 )
 from sqlalchemy.engine import Engine
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship, sessionmaker
+
+from handful.errors import BadInput
 
 CONNECTIONS = 20
 
@@ -198,6 +202,10 @@ def make_engine(url: str) -> Engine:
     if url.startswith("postgresql://"):
         url = url.replace("postgresql://", "postgresql+psycopg://", 1)
     # One connection for each thread of the service: nobody waits for a connection, they are made when first needed.
+    try:
+        make_url(url).get_dialect()
+    except (ArgumentError, ImportError) as error:
+        raise BadInput(f"{url!r} is no database's address; write sqlite:///FILE or postgresql://...") from error
     pool: dict[str, Any] = {"pool_size": CONNECTIONS, "max_overflow": 4, "pool_timeout": 10}
     if not url.startswith("sqlite"):
         return create_engine(url, pool_pre_ping=True, pool_recycle=300, **pool)

@@ -1,4 +1,4 @@
-"""Where archives and results are kept: the state folder, or beside it any address that fsspec knows (s3://, gs://, file://).
+"""Where archives and results are kept: the state folder, or beside it any address that fsspec knows (s3://, gs://, memory://, file://).
 
 With an address, workers and services on several machines share what they need, and each state folder is a cache.
 """
@@ -18,12 +18,13 @@ class Storage:
     """Files by name below ``state``, copied to ``url`` and fetched from there where they are missing."""
 
     def __init__(self, state: Path, url: str = "") -> None:
-        self.state, self.url = state, url.rstrip("/")
+        self.state, self.url = state, url
         self._files = None
         if self.url:
             fsspec = require("fsspec", "serve")
             try:
-                self._files, self._root = fsspec.core.url_to_fs(self.url)
+                self._files, root = fsspec.core.url_to_fs(self.url)
+                self._root = root.rstrip("/")
             except (ImportError, ValueError, OSError) as error:
                 raise BadInput(
                     f"{url} cannot be used for storage ({error}); check the address and its package"

@@ -129,6 +129,10 @@ def _root(
         print(ctx.get_help())
 
 
+ASKED: Any = typer.BadParameter.__mro__[2]
+"""What the parser raises (a ClickException; typer has a copy of click of its own), said as one sentence like all else."""
+
+
 class Stopped(BaseException):
     """Ctrl-C: of our own, because typer would turn KeyboardInterrupt into a silent exit; no Exception, because what goes on
     after a failed part (an audit after one diagnosis) must not go on after this."""
@@ -172,15 +176,23 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal that has no ± or block letters shows a question mark instead
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # its complaint about a read-only HOME helps nobody
+    for name in ("matplotlib", "huggingface_hub"):  # complaints about a read-only HOME, and every retry, help nobody
+        logging.getLogger(name).setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _Notes(warnings.showwarning)
-            app(args=arguments, standalone_mode=True)
+            code = app(args=arguments, prog_name="handful", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
     except Stopped:
         _end(f"stopped by the keyboard; {_kept(sys.argv[1:] if arguments is None else arguments)}")
     except HandfulError as error:
         _end(str(error))
+    except ASKED as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+            sys.exit(error.exit_code)
+        at = getattr(error, "ctx", None)
+        _end(f"{error.format_message().rstrip('.')}; see: {at.command_path if at else 'handful'} --help")
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)

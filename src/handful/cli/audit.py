@@ -33,7 +33,7 @@ from handful.cli.zero_shot.options import (
     Tree,
     Words,
 )
-from handful.errors import BadInput
+from handful.errors import BadInput, nearest
 
 app = typer.Typer(add_completion=False)
 
@@ -56,7 +56,7 @@ def audit(
         ),
     ] = None,
     minutes: Annotated[
-        float, typer.Option("--minutes", help="Minutes for each collection.", rich_help_panel="What is asked")
+        float, typer.Option("--minutes", min=0.0, help="Minutes for each collection.", rich_help_panel="What is asked")
     ] = 5.0,
     method: Annotated[
         str,
@@ -190,6 +190,16 @@ def audit(
         return
     if not places:
         raise BadInput("name a collection to audit, or class lists with --only structural-bias --train A --test B")
+    lists: dict[str, object] = {
+        "--words": words,
+        "--counts": counts,
+        "--rare": rare,
+        "--among": among,
+        "--population": population,
+    }
+    lists |= {"--predictions": predictions, "--taxonomy": taxonomy if taxonomy != "wordnet" else None}
+    if given := [name for name, value in lists.items() if value is not None]:
+        raise BadInput(f"{given[0]} goes with class lists, --train A --test B, and has no part in the audit of images")
     compute = compute_of(device, precision, batch, threads)
     if only == ["image-text"] and clip and not page:
         from handful.cli.audit_similarity import image_text
@@ -206,8 +216,11 @@ def audit(
     }
     done: list[Any] = []
     for place in places:
+        opened = open_collection(place, skip_bad=True)
+        if column and column not in opened.table.columns:
+            raise BadInput(f"{place} has no column {column!r}; {nearest(column, opened.table.columns)}")
         result = run_audit(
-            open_collection(place, skip_bad=True),
+            opened,
             only=only,
             net=net,
             features=features,

@@ -12,7 +12,7 @@ import typer
 
 from handful.cli import challenge_service
 from handful.cli.challenge_service import Folder, State, Trust, opened
-from handful.cli.options import Json, Set, emit, parse_settings
+from handful.cli.options import Json, Set, emit, parse_settings, usable_folder
 from handful.errors import BadInput
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Competitions with code submissions.")
@@ -145,8 +145,8 @@ def run(
     submission: Annotated[Path, typer.Argument(help="Submission: a folder with model.py, or a zip.")],
     phase: Annotated[str, typer.Option("--phase", help="Phase by name (the first that takes submissions).")] = "",
     league: Annotated[str | None, typer.Option("--league", help="League whose rules apply.")] = None,
-    tasks: Annotated[int | None, typer.Option("--tasks", "--n", help="Tasks per data set.")] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", help="Seeds; the worst counts.")] = None,
+    tasks: Annotated[int | None, typer.Option("--tasks", "--n", min=1, help="Tasks per data set.")] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds; the worst counts.")] = None,
     secret: Annotated[str | None, typer.Option("--secret", help="Secret in hex, to repeat a run.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the run, its scores and the results page.")
@@ -171,6 +171,8 @@ def run(
     challenge.phase(phase)
     if not submission.exists():
         raise BadInput(f"{submission} is not there; give a folder with model.py or a zip")
+    usable_folder(out)
+    usable_folder(state, "--state")
     if out is not None and out.exists():
         raise BadInput(f"{out} exists already; name another folder")
     try:
@@ -226,7 +228,7 @@ def pack(
     within: Annotated[
         bool, typer.Option("--within-domain", help="The paper's shorter training within a domain.")
     ] = False,
-    validation: Annotated[int, typer.Option("--validation-datasets", help="Training data sets held out.")] = 0,
+    validation: Annotated[int, typer.Option("--validation-datasets", min=0, help="Training data sets held out.")] = 0,
 ) -> None:
     """Make a submission out of any learner of the library.
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from handful.cli.options import Json, emit
+from handful.cli.options import Json, emit, usable_folder
 from handful.errors import BadInput
 
 Folder = Annotated[Path, typer.Argument(help="Folder that holds challenge.toml.")]
@@ -45,14 +45,15 @@ def database_of(url: str | None, state: Path) -> Any:
 def serve(
     folder: Folder,
     host: Annotated[str, typer.Option("--host")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port")] = 8000,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535)] = 8000,
     database: Url = None,
     state: State = None,
     https: Annotated[
         bool, typer.Option("--https", help="Behind a proxy that speaks TLS: mark cookies secure.")
     ] = False,
     registrations: Annotated[
-        int, typer.Option("--registrations", help="Accounts from one address in 15 minutes before each must wait.")
+        int,
+        typer.Option("--registrations", min=1, help="Accounts from one address in 15 minutes before each must wait."),
     ] = 30,
     organiser: Annotated[
         list[str] | None, typer.Option("--organiser", help="Organiser's account, made if it is new; may be repeated.")
@@ -220,6 +221,13 @@ def export(
     from handful.challenge.tables import export_csv, write_tables
 
     challenge, root = opened(folder)
+    if league:
+        challenge.league(league)
+    challenge.phase(phase or challenge.ranked[0])
+    usable_folder(tables, "--tables")
+    usable_folder(site, "--site")
+    if beside is not None:
+        opened(beside)
     place = (state or root / "state").resolve()
     data = database_of(database, place)
     data.create()

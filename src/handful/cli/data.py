@@ -164,7 +164,11 @@ def check(
 
     handful data check photos/ --as folders --strict
     """
+    from handful import registry
     from handful.data.check import check as check_place
+
+    if layout != "auto":
+        registry.get("importers", layout)
 
     found = check_place(place, layout, workers=workers, options=parse_settings(settings))
     failed = not found.ok or (strict and any(f.kind == "leak" for f in found.findings))
@@ -300,6 +304,8 @@ def show(
     handful data show world --classes 8 --each 12 --out world.png
     """
     must_end(out, "--out", ".png")
+    if scheme and not split:
+        raise BadInput("--scheme says which splits are meant; it goes with --split")
     from handful.data.opening import open_collection
     from handful.data.show import class_sheet
     from handful.files import write_atomically
@@ -337,7 +343,7 @@ def _rule(
         raise BadInput(f"a split is made by fraction, count, file or primitives, not by {by!r}")
     shares = _shares(fractions)
     if by == "primitives":
-        from handful.data.rlcl import ByPrimitive
+        from handful.data.pair_splits import ByPrimitive
 
         if on:
             raise BadInput("a split by primitives keeps the values of both label columns together; leave --on out")

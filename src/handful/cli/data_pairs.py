@@ -22,7 +22,7 @@ def built_by(collection: Any) -> str | None:
 
 def pair_facts(collection: Any, primitives: int = 5, shots: int = 5) -> dict[str, Any]:
     """Counts of each split, and the references of its tasks or why there are none."""
-    from handful.data.rlcl import statistics
+    from handful.data.pair_splits import statistics
     from handful.tasks.pairs import Pairs, references
 
     found: dict[str, dict[str, float] | str] = {}

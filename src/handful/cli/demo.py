@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from handful.cli.options import Seed
+from handful.cli.options import Seed, usable_folder
 
 app = typer.Typer(add_completion=False)
 
@@ -21,7 +21,7 @@ def demo(
         "demo"
     ),
     seed: Seed = 0,
-    steps: Annotated[int, typer.Option("--steps", help="Training steps of each method.")] = 90,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Training steps of each method.")] = 90,
 ) -> None:
     """Run every setting on the embedded world (two to three minutes) and write pages to look at.
 
@@ -40,6 +40,7 @@ def demo(
     from handful.report.report import Report
     from handful.runs.engine import make_engine
 
+    usable_folder(out)
     started = time.monotonic()
     done: dict[str, Any] = {}
     bar = Progress(

@@ -120,34 +120,42 @@ def evaluate_(
     from handful.options import parse_range
     from handful.runs import evaluate
     from handful.runs.engine import make_engine
-    from handful.runs.learners import chosen, learner_of
+    from handful.runs.learners import chosen, fits, learner_of, lessons, validation
 
     in_order("eval", method, collection)
     compute = compute_of(device, precision, batch, threads)
     where = make_engine(engine, workers, address)
+    from handful import registry
+
     found = chosen(method, parse_settings(setting), compute)
     source = open_collection(collection)
     drawn = rule_of(source, split or "test", scheme, rule, ways, shots, queries, parse_settings(rule_set))
     drawn.check()
+    if train_rule:
+        registry.get("rules", train_rule)
+    if train_ways:
+        parse_range(train_ways, "ways")
     with profiled(profile, out, where.workers):
         train = valid = None
         if isinstance(found, Method):
             agree(found, drawn)
             if "images" not in drawn.shows:
-                from handful.cli.zero_shot.learners import lessons
+                from handful.cli.zero_shot.learners import lessons as described
 
-                train, valid = lessons(found, source, drawn.semantics, scheme)
+                train, valid = described(found, source, drawn.semantics, scheme)
             elif found.trains != "no" and not untrained:
-                top = parse_range(train_ways or ways, "ways")
-                fixed = str(max(2, top if isinstance(top, int) else min(5, top[1])))
-                few = parse_range(shots, "shots")
-                k = str(few if isinstance(few, int) else min(5, few[1]))
-                like = train_rule or ("n-way" if found.axes == 1 else rule)
-                own = parse_settings(rule_set) if like == rule else {}
-                train = rule_of(source, "train", scheme, like, fixed, k, min(queries, 15), own)
+                wanted = None if train_ways is None else parse_range(train_ways, "ways")
+                train = lessons(found, drawn, wanted)
+                if train_rule is not None:
+                    more = parse_settings(rule_set) if train_rule == rule else {}
+                    like = [getattr(train, name, None) for name in ("ways", "shots", "queries")]
+                    k, n = (None if value is None else str(value) for value in like[:2])
+                    train = rule_of(source, "train", scheme, train_rule, k, n, like[2], more)
+                valid = validation(found, drawn)
         learner = learner_of(
             found, train=train, valid=valid, shape=source.card.shape, trained=not untrained, compute=compute
         )
+        fits(learner, drawn)
         if save is not None:
             learner.save(save)
         run = evaluate(

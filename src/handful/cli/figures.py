@@ -82,11 +82,15 @@ def figures(
 
     handful report figures packed/pacs --out figures --method protonet --method r2d2 --net conv4 --ways 2,5 --shots 1,5
     """
+    from handful import registry
     from handful.data.opening import open_collection
+    from handful.options import parse_spec
     from handful.report.metacoco import METHODS, metacoco_figures, trained
     from handful.runs.learners import choose_part
 
     usable_folder(out)
+    for name in net or ():
+        registry.get("nets", parse_spec(name)[0])
     many_ways, many_shots = numbers(ways, "--ways"), numbers(shots, "--shots")
     opened = open_collection(collection)
     learners = trained(

@@ -81,4 +81,7 @@ def ls(
 
 
 def _names(kind: str) -> list[str]:
-    return registry.packaged() if kind == "recipes" else registry.names(kind)
+    if kind == "recipes":
+        return registry.packaged()
+    # A module is given from Python; no text builds one.
+    return [name for name in registry.names(kind) if (kind, name) != ("nets", "module")]

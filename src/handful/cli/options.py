@@ -32,7 +32,7 @@ Shots = Annotated[
     ),
 ]
 Queries = Annotated[int, typer.Option("--queries", help="Number of query images of each class.", rich_help_panel=TASKS)]
-Tasks = Annotated[int, typer.Option("--tasks", "--n", help="Number of tasks.", rich_help_panel=TASKS)]
+Tasks = Annotated[int, typer.Option("--tasks", "--n", min=1, help="Number of tasks.", rich_help_panel=TASKS)]
 Seed = Annotated[
     int,
     typer.Option(
@@ -128,11 +128,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.", ric
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the results.", rich_help_panel=OUTPUT)]
 
 
-def usable_folder(out: Path | None) -> None:
+def usable_folder(out: Path | None, option: str = "--out") -> None:
     """Refuse, before any work, to write into a place that is a file or below one."""
     for place in () if out is None else (out, *out.parents):
         if place.exists() and not place.is_dir():
-            raise BadInput(f"--out {out} cannot be a folder: {place} is a file; name another place")
+            raise BadInput(f"{option} {out} cannot be a folder: {place} is a file; name another place")
 
 
 def must_end(place: Path | None, option: str, *endings: str) -> None:

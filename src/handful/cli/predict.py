@@ -84,6 +84,8 @@ def predict(
     from handful.photos.model import load
 
     _free(csv, page, sort_into)
+    if not score and (layout != "auto" or settings):
+        raise BadInput("--as and --set say how labels are read; they go with --score")
     ready = load(model, compute_of(device, precision, batch, threads), net or None)
     found = truth = None
     if score:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import OUTPUT, Json, emit, must_end
+from handful.cli.options import OUTPUT, Json, emit, must_end, usable_folder
+from handful.errors import BadInput, nearest
 
 app = typer.Typer(add_completion=False)
 
@@ -55,7 +56,10 @@ def report(
         ),
     ] = None,
     pictures: Annotated[
-        int, typer.Option("--pictures", help="Tasks to picture, of the largest disagreement.", rich_help_panel=OUTPUT)
+        int,
+        typer.Option(
+            "--pictures", min=0, help="Tasks to picture, of the largest disagreement.", rich_help_panel=OUTPUT
+        ),
     ] = 3,
     title: Annotated[str, typer.Option("--title", help="Title of the page.", rich_help_panel=OUTPUT)] = "",
     same_tasks: Annotated[
@@ -81,6 +85,10 @@ def report(
     from handful.report.report import Report
     from handful.report.tables import FORMATS
 
+    usable_folder(tables, "--tables")
+    for name in formats or ():
+        if name not in FORMATS:
+            raise BadInput(f"no format of tables {name!r}; {nearest(name, FORMATS)}")
     result = Report(
         runs,
         title=title,

@@ -25,6 +25,7 @@ from handful.cli.options import (
     compute_of,
     emit,
     profiled,
+    usable_folder,
 )
 
 app = typer.Typer(add_completion=False)
@@ -59,13 +60,18 @@ def run(
     tasks: Annotated[
         int | None,
         typer.Option(
-            "--tasks", "--n", help="Number of tasks in each cell, instead of the recipe's.", rich_help_panel=TASKS
+            "--tasks",
+            "--n",
+            min=1,
+            help="Number of tasks in each cell, instead of the recipe's.",
+            rich_help_panel=TASKS,
         ),
     ] = None,
     steps: Annotated[
         int | None,
         typer.Option(
             "--steps",
+            min=1,
             help="At most this many steps in every stage of training: to see a recipe run.",
             rich_help_panel=TRAINING,
         ),
@@ -114,6 +120,7 @@ def run(
     from handful.runs.recipe import read_recipe, run_recipe, shortened
     from handful.runs.shards import parse_shard
 
+    usable_folder(out)
     piece = parse_shard(shard) if shard is not None else None
     wanted = read_recipe(recipe, scale, variants or ())
     if steps is not None:

@@ -101,9 +101,11 @@ def train(
     from handful.methods import distributed
     from handful.methods.tracking import track as tracked
     from handful.report.figures import loss_curve
-    from handful.runs.learners import learner_of, named
+    from handful.runs.learners import learner_of, named, validation
 
     in_order("train", method, collection)
+    if track_to is not None and not track:
+        raise BadInput("--track-to is where the trackers of --track write; name one, as in --track csv")
     chosen = named(method, parse_settings(setting), seed)
     own = f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and "LOCAL_RANK" in os.environ else device
     compute = dataclasses.replace(
@@ -118,9 +120,7 @@ def train(
     source = open_collection(collection)
     more = parse_settings(rule_set)
     tasks = rule_of(source, "train", scheme, rule, ways, shots, queries, more)
-    valid = None
-    if source.has("valid") and getattr(chosen, "schedule", None) is not None and chosen.schedule.validate_every:  # type: ignore[attr-defined]
-        valid = rule_of(source, "valid", scheme, rule, ways, shots, queries, more)
+    valid = validation(chosen, tasks)
     log_folder = track_to or out.parent / f"{out.name}.track"
     with (
         profiled(profile and first, keep),

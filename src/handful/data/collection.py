@@ -28,6 +28,9 @@ from handful.options import check
 Kind = Literal["images", "features"]
 SPLITS = ("train", "valid", "test", "test_seen")
 
+# Beside columns of any name that a person may give.
+_CODE = "\0code"
+
 
 @dataclass(frozen=True)
 class Card:
@@ -61,6 +64,8 @@ class Card:
             card = cls(**check(cls, dict(read_json(path)), "the card"))
             if not card.shape or min(card.shape) < 1 or not card.labels:
                 raise ValueError("shape or labels are missing")
+            if len(set(card.labels)) != len(card.labels):
+                raise ValueError("a column of labels is named twice")
             return card
         except (OSError, BadInput, *WRONG) as error:
             raise BadInput(f"{path} is not the card of a packed collection ({error}); pack it again") from error
@@ -238,8 +243,8 @@ class Part:
             if frame[column].null_count():
                 row = int(self.rows[frame[column].is_null().arg_max() or 0])
                 raise BadInput(f"{self.collection.card.name}: image {row} has no value in column {column!r}; label it")
-        values = frame.unique().sort(columns).with_row_index("code")
-        codes = frame.join(values, on=list(columns), how="left", maintain_order="left")["code"]
+        values = frame.unique().sort(columns).with_row_index(_CODE)
+        codes = frame.join(values, on=list(columns), how="left", maintain_order="left")[_CODE]
         return codes.to_numpy().astype(np.int64), [tuple(r) for r in values.select(columns).rows()]
 
     @cached_property

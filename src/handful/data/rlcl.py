@@ -6,36 +6,21 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-import polars as pl
-
-from handful.data.collection import Card, Collection
 from handful.data.importers import Importer, Item, Listing
 from handful.data.importers.pairs.czsl import CGqa, MitStates, UtZappos
 from handful.data.importers.pairs.hico import Hico
 from handful.data.importers.pairs.imsitu import ImSitu
+from handful.data.importers.pairs.spelling import joined, lemma, plain
 from handful.data.importers.pairs.visual_genome import VisualGenome
+from handful.data.pair_splits import PARTS
 from handful.data.sources import Source
-from handful.data.splits import ByFraction
 from handful.errors import BadInput
 from handful.files import WRONG, read_json
 
-SIZES = "big,giant,high,huge,large,little,long,low,medium,mid-size,narrow,short,small,tall,thick,thin,tiny,wide"
-"""Attributes of size, which an image without a scale cannot show."""
-
-TABLE3 = {
-    "attr": {
-        "pairs": (1076, 136, 556),
-        "first": (105, 33, 52),
-        "second": (281, 12, 195),
-        "samples": (51928, 29922, 17921),
-    },
-    "act": {"pairs": (214, 22, 338), "first": (52, 10, 123), "second": (59, 11, 84), "samples": (20604, 1207, 8609)},
-}
-"""Table 3 of the paper: train, valid, test."""
-
-PARTS = ("train", "valid", "test")
+SIZES = "big,giant,huge,large,little,long,low,medium,mid-size,short,small,tall,thick,thin,tiny,wide"
+"""Attributes of size, which an image without a scale cannot show. Narrow and high stay: the published lists have both."""
 
 
 class SubSource(Source):
@@ -70,12 +55,15 @@ class Rlcl(Importer):
     ``lists`` is a folder of published pair lists instead, ``train*.json``, ``val*.json`` and ``test*.json``, each a list of
     "attribute_object": exactly these pairs are taken, under the lists' own names, and none of the filters is used. The
     authors' lists (bighuang624/RL-CZSL, d304554, api/datasets/assets) have the pairs and primitives of Table 3.
+
+    ``several`` is what becomes of images with several labels in any of the sources; by default each does its own.
     """
 
     least: int = 10
     sizes: str = SIZES
     keep: str = "most"
     lists: str = ""
+    several: Literal["", "skip", "first"] = ""
 
     name: ClassVar[str] = ""
     size: ClassVar[int] = 84
@@ -92,7 +80,7 @@ class Rlcl(Importer):
         notes: list[str] = []
         for part in PARTS:
             importer, folders = self.sources[part]
-            importer = self.configured(importer)
+            importer = self.configured(replace(importer, several=self.several) if self.several else importer)
             listing = importer.read(SubSource(source, folder := self._folder(source, folders)))
             for item in listing.items:
                 items.append(Item(f"{folder}/{item.file}", dict(item.columns), {"rlcl": part}))
@@ -133,7 +121,7 @@ class Rlcl(Importer):
         kept, found = [], Counter[str]()
         for item in items:
             part = item.splits["rlcl"]
-            pair = wanted[part].get(tuple(_joined(self.key(c, item.columns[c])) for c in self.labels))
+            pair = wanted[part].get(tuple(joined(self.key(c, item.columns[c])) for c in self.labels))
             if pair is not None:
                 kept.append(Item(item.file, dict(zip(self.labels, pair, strict=True)), item.splits))
         for part, *_ in {_pair(i, self.labels) for i in kept}:
@@ -155,7 +143,7 @@ class Rlcl(Importer):
             pairs = [(name.split("_")[0], name.split("_")[1]) for name in names]
         except (OSError, *WRONG) as error:
             raise BadInput(f"{files[0]} is not a list of first_second pairs ({error}); fetch it again") from error
-        return {tuple(_joined(self.key(c, n)) for c, n in zip(self.labels, pair, strict=True)): pair for pair in pairs}
+        return {tuple(joined(self.key(c, n)) for c, n in zip(self.labels, pair, strict=True)): pair for pair in pairs}
 
     def filter(self, items: list[Item]) -> tuple[list[Item], list[str]]:
         """What stays, and what each filter removed."""
@@ -199,35 +187,6 @@ class Rlcl(Importer):
         return out
 
 
-def plain(name: str) -> str:
-    """A primitive's name as all sources would spell it."""
-    return " ".join(name.lower().replace("_", " ").replace("-", " ").split())
-
-
-def lemma(action: str) -> str:
-    """What the forms of a verb share: one key for "ride", "rides", "riding" and "riding a". No dictionary is needed to tell
-    forms of one verb; two verbs that get one key ("rid", "ride") are kept apart from each other's splits for nothing."""
-    words = [w for w in plain(action).split() if w not in ("a", "an", "the")] or [""]
-    return " ".join([_stem(words[0]), *words[1:]])
-
-
-def _stem(verb: str) -> str:
-    verb = {"lying": "lie", "dying": "die", "tying": "tie"}.get(verb, verb)
-    for ending, instead in (("ing", ""), ("ies", "y"), ("ied", "y"), ("ed", ""), ("s", "")):
-        rest = verb.removesuffix(ending)
-        doubled = ending == "s" and rest.endswith("s")
-        if rest != verb and len(rest) > 1 and any(v in rest for v in "aeiouy") and not doubled:
-            verb = rest + instead
-            break
-    verb = verb.removesuffix("e")
-    return verb[:-1] if len(verb) > 2 and verb[-1] == verb[-2] else verb
-
-
-def _joined(key: str) -> str:
-    """The lists write "sportsball" and "brushwith" in one word."""
-    return key.replace(" ", "").replace(".", "")
-
-
 def _pair(item: Item, labels: tuple[str, str]) -> tuple[str, str, str]:
     return item.splits["rlcl"], item.columns[labels[0]], item.columns[labels[1]]
 
@@ -259,7 +218,8 @@ class RlclAttr(Rlcl):
     }
 
     def configured(self, importer: Any) -> Any:
-        return replace(importer, split=self.split)
+        # The published lists have materials of UT-Zappos50K that its compositional split leaves out.
+        return replace(importer, split=self.split, beyond=bool(self.lists))
 
 
 @dataclass(frozen=True)
@@ -300,55 +260,3 @@ class RlclAct(Rlcl):
 
 
 BUILDERS: dict[str, type[Rlcl]] = {"attr": RlclAttr, "act": RlclAct}
-
-
-@dataclass(frozen=True)
-class ByPrimitive(ByFraction):
-    """Both label columns' values at random, by fractions of their number; an image is in the split that has both its
-    primitives, and in none if they are in two. For any pair collection, whose own splits would share primitives."""
-
-    scheme: str = "primitives"
-    train: float = 0.5
-    valid: float = 0.25
-    test: float = 0.25
-
-    def apply(self, card: Card, table: pl.DataFrame) -> tuple[Card, pl.DataFrame]:
-        two_labels(card)
-        halves = []
-        for column in card.labels:
-            own, half = replace(card, labels=(column,)), table.select(column)
-            halves.append(super().apply(own, half)[1][self.scheme])
-        if self.scheme in table.columns and self.scheme not in card.schemes:
-            raise BadInput(f"{card.name} has a column {self.scheme!r} that holds no splits; name the scheme otherwise")
-        both = pl.select(pl.when(halves[0] == halves[1]).then(halves[0]).otherwise(pl.lit(""))).to_series()
-        schemes = (self.scheme, *(s for s in card.schemes if s != self.scheme))
-        return replace(card, schemes=schemes), table.with_columns(both.alias(self.scheme))
-
-
-def two_labels(card: Card) -> tuple[str, str]:
-    """The two label columns of a pair collection; any other is refused."""
-    if len(card.labels) != 2:
-        raise BadInput(f"{card.name} is labelled by {', '.join(card.labels)}; a pair collection has two label columns")
-    return card.labels[0], card.labels[1]
-
-
-def statistics(collection: Collection, reported: str | None = None) -> pl.DataFrame:
-    """Table 3 for a pair collection: pairs, primitives and samples of each split and of all, the paper's numbers beside."""
-    labels = two_labels(collection.card)
-    scheme = collection.card.schemes[0] if collection.card.schemes else None
-    rows: list[dict[str, Any]] = []
-    for i, part in enumerate((*PARTS, "all")):
-        own = collection.table
-        if part != "all":
-            own = own.filter(pl.col(scheme) == part) if scheme else own.head(0)
-        elif scheme:
-            own = own.filter(pl.col(scheme).is_in(PARTS))
-        pairs = len(own.select(labels).unique())
-        first, second = (own[column].n_unique() for column in labels)
-        row: dict[str, Any] = {"split": part, "pairs": pairs, "first": first, "second": second, "samples": len(own)}
-        row["grid"] = pairs / (first * second) if pairs else None
-        row["samples_a_pair"] = len(own) / pairs if pairs else None
-        if reported:
-            row |= {f"reported_{k}": (*v, sum(v))[i] for k, v in TABLE3[reported].items()}
-        rows.append(row)
-    return pl.DataFrame(rows, infer_schema_length=None)

@@ -16,6 +16,7 @@ from handful.methods.contract import FACTS, Learner, Method, agree, load, model_
 from handful.methods.schedule import Schedule
 from handful.nets.building import own
 from handful.nets.compute import Compute
+from handful.progress import note
 from handful.tasks.anyway import AnyWay
 from handful.tasks.nway import NWay
 from handful.tasks.rule import Rule
@@ -78,16 +79,34 @@ def choose_part(collection: Collection, split: str, scheme: str | None) -> Part:
     return collection.part(split, scheme)
 
 
-def lessons(method: Method, rule: Rule) -> Rule:
-    """What a method is trained on unless one says: tasks like those asked, of the train split, of one fixed shape."""
+def lessons(method: Method, rule: Rule, ways: int | tuple[int, int] | None = None) -> Rule:
+    """What a method is trained on by default: tasks like those asked, of the train split, of one fixed shape.
+
+    ``ways`` is the number of classes in each of them, that of the tasks asked by default.
+    """
     part = choose_part(rule.part.collection, "train", rule.part.scheme or None)
     inner = getattr(rule, "of", None) or rule
     if method.axes == 1 and "images" in rule.shows and hasattr(inner, "ways"):
-        ways, shots = (getattr(inner, name, 5) for name in ("ways", "shots"))
+        ways, shots = ways or inner.ways, getattr(inner, "shots", 5)
         fixed = max(2, ways if isinstance(ways, int) else min(5, ways[1]))
         few = shots if isinstance(shots, int) else min(5, shots[1])
         return NWay(part, fixed, max(1, few), min(getattr(inner, "queries", 15) or 15, 15))
     return dataclasses.replace(rule, part=part)
+
+
+def validation(method: Method, rule: Rule) -> Rule | None:
+    """Tasks like ``rule``'s of the valid split, for a method whose schedule validates; without such a split, a note."""
+    schedules = [getattr(method, f.name) for f in dataclasses.fields(method)]
+    if not any(isinstance(s, Schedule) and s.validate_every for s in schedules):
+        return None
+    collection, scheme = rule.part.collection, rule.part.scheme or None
+    used = scheme or next(iter(collection.card.schemes), "")
+    if not used or not bool((collection.table[used] == "valid").any()):
+        note(f"{collection.card.name} has no valid split, so the last state is kept whatever validate_every says")
+        return None
+    found = dataclasses.replace(rule, part=collection.part("valid", scheme))
+    found.check()
+    return found
 
 
 def learner_of(
@@ -127,11 +146,17 @@ def answering(spec: Spec, asked: Asked, compute: Compute | None = None) -> tuple
     agree(found.method if isinstance(found, Learner) else found, rule)
     rule.check()
     train = lessons(found, rule) if isinstance(found, Method) and found.trains != "no" else None
-    learner = learner_of(found, train=train, shape=rule.image_shape, compute=compute)
+    valid = validation(found, rule) if isinstance(found, Method) and train is not None else None
+    learner = learner_of(found, train=train, valid=valid, shape=rule.image_shape, compute=compute)
+    fits(learner, rule)
+    return learner, rule
+
+
+def fits(learner: Learner, rule: Rule) -> None:
+    """Refuse images of another size than those the learner was made for."""
     takes = tuple(getattr(learner, "shape", rule.image_shape))
     if takes != tuple(rule.image_shape):
         raise Mismatch(
             f"this {learner.method.name} was made for images of {takes}, {rule.part.collection.card.name} has "
             f"{tuple(rule.image_shape)}; pack them at that size, or train it on such images"
         )
-    return learner, rule

@@ -117,6 +117,8 @@ class Run:
                 "evaluate both with the same collection, rule and seed"
             )
         column = column or self.main
+        for run in (self, other):
+            run.estimate(column)  # which says so where there is no such column
         a = self.frame.sort("repeat", "task")[column].to_numpy()
         b = other.frame.sort("repeat", "task")[column].to_numpy()
         found = paired(a, b)

@@ -87,6 +87,7 @@ def test_it_learns_who_is_alike_among_new_classes(similar):
     decide(mean_interval(np.asarray([score(seed) for seed in range(20)])), above=0.55)
 
 
+@pytest.mark.slow
 @pytest.mark.learning
 @pytest.mark.parametrize("loss", ["kcl", "mcl"])
 def test_it_clusters_new_classes(similar, loss):

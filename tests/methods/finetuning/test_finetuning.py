@@ -99,7 +99,7 @@ def accuracy(scores, tasks) -> float:
 
 
 @pytest.mark.parametrize("name", ["baseline", "linear", "baseline++", "neg-cosine", "cosine"])
-@pytest.mark.parametrize("shots", [1, 5])
+@pytest.mark.parametrize("shots", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_task_is_learned_as_well_as_by_the_public_head(name, shots):
     """On the same features, from each one's own start; a start of 0.01 times noise loses five to twenty points."""
     tasks = planted_features(64, shots=shots)

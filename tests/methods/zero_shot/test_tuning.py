@@ -206,16 +206,45 @@ def test_training_twice_as_long_changes_the_loss_little(method, idle: float, sha
     collection, semantics = planted(0.5, each=100)
     values: list[float] = []
 
-    def listening(name, parameters, loss, n, **options):
-        def kept(rows, generator):
-            value = loss(rows, generator)
-            values.append(float(value.detach()))
-            return value
+    class Listening(gradient.Descent):
+        def __init__(self, method, parameters, loss, n, *more):
+            def kept(rows, generator):
+                value = loss(rows, generator)
+                values.append(float(value.detach()))
+                return value
 
-        gradient.descend(name, parameters, kept, n, **options)
+            super().__init__(method, parameters, kept, n, *more)
 
-    monkeypatch.setattr(sys.modules[type(method).__module__], "descend", listening)
+    monkeypatch.setattr(sys.modules[type(method).__module__], "Descent", Listening)
     dataclasses.replace(method, epochs=2 * method.epochs).meta_fit(ZeroShot(collection.train, semantics))
     epochs = np.reshape(values, (2 * method.epochs, -1)).mean(1)
     early, late = epochs[method.epochs - 5 : method.epochs].mean(), epochs[-5:].mean()
     assert late < early < 0.2 * idle and early - late < share * idle
+
+
+@pytest.mark.parametrize("method", [DeViSE(), LATEM(), CMT()], ids=lambda m: m.name)
+def test_epochs_of_a_grid_come_from_one_training_and_are_those_of_a_shorter_one(method, bench, monkeypatch) -> None:
+    monkeypatch.setattr(type(method), "grid", {"epochs": (2, 5)})
+    monkeypatch.setattr(tuning, "validate", lambda learner, rule: learner.method.epochs == 5)
+    begun: list[str] = []
+
+    class Counted(gradient.Descent):
+        def __init__(self, method, *more):
+            begun.append(method.name)
+            super().__init__(method, *more)
+
+    monkeypatch.setattr(sys.modules[type(method).__module__], "Descent", Counted)
+    chosen = dataclasses.replace(method, refit=False).meta_fit(bench["train"], bench["valid"])
+    assert begun == [method.name] and chosen.method.epochs == 5
+    alone = dataclasses.replace(method, epochs=5, tune=False).meta_fit(bench["train"])
+    for name in ("M", "W", "T1", "T2"):
+        if name in alone.tensors:
+            np.testing.assert_array_equal(chosen.tensors[name], alone.tensors[name])
+
+
+def test_a_whole_number_at_the_small_end_of_its_grid_gets_smaller(bench, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(tuning, "validate", lambda learner, rule: -abs(learner.method.hidden - 4))
+    monkeypatch.setattr(CMT, "grid", {"hidden": (16, 64)})
+    learner = CMT(epochs=1).meta_fit(bench["train"], bench["valid"])
+    assert learner.method.hidden == 4 and [t["options"]["hidden"] for t in learner.tuning] == [16, 64, 4, 1]
+    assert "is the smallest" not in capsys.readouterr().err

@@ -11,7 +11,7 @@ from torch import Tensor
 from handful.methods.zero_shot import novelty
 from handful.methods.zero_shot.base import ZeroShotMethod
 from handful.methods.zero_shot.data import Candidates, State, Training
-from handful.methods.zero_shot.gradient import descend, start
+from handful.methods.zero_shot.gradient import Descent, descended, start
 from handful.methods.zero_shot.linear import training_classifier
 
 
@@ -51,28 +51,21 @@ class CMT(ZeroShotMethod):
     sharpness: float = 10.0
 
     name: ClassVar[str] = "cmt"
-    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"hidden": (64, 256), "epochs": (50, 200)}
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"hidden": (64, 256), "epochs": (50, 100, 200)}
 
     def learn(self, data: Training) -> State:
+        first, second = descended(self, data, lambda: self._begin(data))
+        state = {"T1": first, "T2": second}
+        return state if self.novelty == "none" else state | self._detector(data, state)
+
+    def _begin(self, data: Training) -> Descent:
         first = start(data.x.shape[1], self.hidden, like=data.x, seed=self.seed, scale=1.0)
         second = start(self.hidden, data.s.shape[1], like=data.x, seed=self.seed + 1)
 
         def loss(rows: Tensor, generator: torch.Generator) -> Tensor:
             return (data.s[data.y[rows]] - mapped(data.x[rows], first, second)).square().sum(1).mean()
 
-        descend(
-            self.name,
-            [first, second],
-            loss,
-            len(data.x),
-            epochs=self.epochs,
-            batch=self.batch,
-            rate=self.rate,
-            weight_decay=self.weight_decay,
-            seed=self.seed,
-        )
-        state = {"T1": first.detach(), "T2": second.detach()}
-        return state if self.novelty == "none" else state | self._detector(data, state)
+        return Descent(self, [first, second], loss, len(data.x), self.weight_decay)
 
     def _detector(self, data: Training, state: State) -> State:
         points = mapped(data.x, state["T1"], state["T2"])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from handful.methods.zero_shot.base import ZeroShotMethod
 from handful.methods.zero_shot.data import Candidates, State, Training
-from handful.methods.zero_shot.gradient import descend, start
+from handful.methods.zero_shot.gradient import Descent, descended, start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,27 +41,19 @@ class DeViSE(ZeroShotMethod):
     weight_decay: float = 0.0
 
     name: ClassVar[str] = "devise"
-    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"margin": (0.1, 0.5), "epochs": (20, 100)}
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"margin": (0.1, 0.5), "epochs": (10, 30, 100)}
 
     def learn(self, data: Training) -> State:
+        return {"M": descended(self, data, lambda: self._begin(data))[0]}
+
+    def _begin(self, data: Training) -> Descent:
         m = start(data.x.shape[1], data.s.shape[1], like=data.x, seed=self.seed)
 
         def loss(rows: Tensor, generator: torch.Generator) -> Tensor:
             hinges = ranking_hinges(data.x[rows] @ m @ data.s.T, data.y[rows], self.margin, self.scores)
             return (hinges.sum(1) if self.negatives == "all" else first_violation(hinges, generator)).mean()
 
-        descend(
-            self.name,
-            [m],
-            loss,
-            len(data.x),
-            epochs=self.epochs,
-            batch=self.batch,
-            rate=self.rate,
-            weight_decay=self.weight_decay,
-            seed=self.seed,
-        )
-        return {"M": m.detach()}
+        return Descent(self, [m], loss, len(data.x), self.weight_decay)
 
     def score(self, state: State, prepared: Candidates, x: Tensor) -> Tensor:
         return x @ state["M"] @ prepared.s.T

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from handful.methods.zero_shot.base import ZeroShotMethod
 from handful.methods.zero_shot.data import Candidates, State, Training
-from handful.methods.zero_shot.gradient import descend, start
+from handful.methods.zero_shot.gradient import Descent, descended, start
 from handful.progress import bar
 
 
@@ -24,7 +24,7 @@ class LATEM(ZeroShotMethod):
     Parameters
     ----------
     maps
-        K; the paper chooses among 2, 4, 6, 8, 10 on validation classes.
+        K; the paper chooses among 2, 4, 6, 8, 10 on validation classes. One map is tried too, so that two is no edge.
     steps_by
         ``batches``: Adam on the mean loss of ``batch`` images. ``samples``: the published algorithm, plain gradient
         descent one image a step, which moves only the two maps that won.
@@ -40,12 +40,18 @@ class LATEM(ZeroShotMethod):
     rate: float = 1e-3
 
     name: ClassVar[str] = "latem"
-    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"maps": (2, 4, 8), "epochs": (30, 100)}
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"maps": (1, 2, 4, 8), "epochs": (10, 30, 100)}
 
     def learn(self, data: Training) -> State:
-        w = start(self.maps, data.x.shape[1], data.s.shape[1], like=data.x, seed=self.seed)
         if self.steps_by == "samples":
-            return {"W": self._one_by_one(data, w.detach())}
+            return {"W": self._one_by_one(data, self._start(data).detach())}
+        return {"W": descended(self, data, lambda: self._begin(data))[0]}
+
+    def _start(self, data: Training) -> Tensor:
+        return start(self.maps, data.x.shape[1], data.s.shape[1], like=data.x, seed=self.seed)
+
+    def _begin(self, data: Training) -> Descent:
+        w = self._start(data)
         others = data.n_classes - 1
 
         def loss(rows: Tensor, generator: torch.Generator) -> Tensor:
@@ -54,8 +60,7 @@ class LATEM(ZeroShotMethod):
             wrong = (y + 1 + step) % data.n_classes
             return latent_loss(w, data.x[rows], data.s[y], data.s[wrong], self.margin).mean()
 
-        descend(self.name, [w], loss, len(data.x), epochs=self.epochs, batch=self.batch, rate=self.rate, seed=self.seed)
-        return {"W": w.detach()}
+        return Descent(self, [w], loss, len(data.x))
 
     def _one_by_one(self, data: Training, w: Tensor) -> Tensor:
         generator = torch.Generator().manual_seed(self.seed)

@@ -137,11 +137,14 @@ def _edges(grid: dict[str, list[Any]], found: dict[tuple[Any, ...], float], best
 
 
 def _beyond(values: list[Any], end: Any) -> float | None:
-    """The real number that follows an end of the grid, in the ratio of the last two; whole numbers are costs: none."""
+    """The number that follows an end of the grid, in the ratio of the last two; more of a whole number is dearer: none."""
     inner = values[1] if end == values[0] else values[-2]
-    if not isinstance(end, float) or not (end > 0 and inner > 0):
+    if not (end > 0 and inner > 0):
         return None
-    return end * (end / inner)
+    if isinstance(end, float):
+        return end * (end / inner)
+    smaller = max(1, end * end // inner)
+    return smaller if smaller < end < inner else None
 
 
 def validate(learner: ZeroShotLearner, rule: ZeroShot) -> float:

@@ -14,9 +14,11 @@ from handful.data.importers import Item
 from handful.data.importers.pairs.czsl import MitStates, UtZappos
 from handful.data.importers.pairs.hico import Hico
 from handful.data.importers.pairs.imsitu import ImSitu
+from handful.data.importers.pairs.spelling import lemma
 from handful.data.importers.pairs.visual_genome import VisualGenome
 from handful.data.pack import pack
-from handful.data.rlcl import RlclAct, RlclAttr, lemma, statistics
+from handful.data.pair_splits import statistics
+from handful.data.rlcl import RlclAct, RlclAttr
 from handful.data.sources import open_source
 from handful.errors import BadInput
 from handful.tasks.pairs import Pairs
@@ -390,75 +392,3 @@ def test_forms_of_one_verb_are_one_action_across_all_three_sources(tmp_path):
     assert all(len(v) == 1 for v in where.values()), where
     # Thirteen images of one pair, of which no form alone has ten.
     assert [i.columns["action"] for i in items if i.columns["object"] == "horse"] == ["riding"] * 13
-
-
-def test_published_pair_lists_give_exactly_their_pairs(tmp_path):
-    raw = attr_sources(tmp_path / "raw")
-    every = RlclAttr(least=1, sizes="").read(open_source(raw)).items
-    by_part = {p: sorted({(i.columns["attribute"], i.columns["object"]) for i in every if i.splits["rlcl"] == p}) for p in ("train", "valid", "test")}  # fmt: skip
-    lists = tmp_path / "lists"
-    lists.mkdir()
-    wanted = {p: pairs[:2] for p, pairs in by_part.items()}
-    for part, file in (("train", "train_cgqa"), ("valid", "val_utzap"), ("test", "test_mit")):
-        names = [f"{a.replace(' ', '')}_{o.replace(' ', '')}" for a, o in wanted[part]]
-        (lists / f"{file}.json").write_text(json.dumps([*names, "never_there"]))
-    listing = RlclAttr(lists=str(lists)).read(open_source(raw))
-    for part, pairs in wanted.items():
-        got = {(i.columns["attribute"], i.columns["object"]) for i in listing.items if i.splits["rlcl"] == part}
-        assert got == {(a.replace(" ", ""), o.replace(" ", "")) for a, o in pairs}
-    assert any("2 of 3 train, 2 of 3 valid, 2 of 3 test pairs have images" in note for note in listing.notes)
-    (lists / "train_more.json").write_text("[]")
-    with pytest.raises(BadInput, match=r"has 2 files train\*.json"):
-        RlclAttr(lists=str(lists)).read(open_source(raw))
-
-
-def test_a_published_list_of_actions_names_them_without_inflection(tmp_path):
-    hico(
-        tmp_path / "hico",
-        {"train": [(f"{i}_{k}.jpg", [i]) for i in range(2) for k in range(3)]},
-        (("brush_with", "tooth_brush"), ("no_interaction", "cat")),
-    )
-    genome(
-        tmp_path / "visual_genome", [(k, [relation("lying on" if k else "crossing the", "road", 20)]) for k in range(3)]
-    )
-    imsitu(tmp_path / "imsitu", [("train", f"riding_{k}.jpg", "riding", ["n2"] * 3) for k in range(4)])
-    lists = {
-        "train_h": ["brushwith_toothbrush", "nointeraction_cat"],
-        "val_v": ["cross_road"],
-        "test_i": ["ride_donkey"],
-    }
-    (tmp_path / "lists").mkdir()
-    for name, pairs in lists.items():
-        (tmp_path / "lists" / f"{name}.json").write_text(json.dumps(pairs))
-    items = RlclAct(lists=str(tmp_path / "lists")).read(open_source(tmp_path)).items
-    got = {(i.splits["rlcl"], f"{i.columns['action']}_{i.columns['object']}") for i in items}
-    assert got == {("train", p) for p in lists["train_h"]} | {("valid", "cross_road"), ("test", "ride_donkey")}
-
-
-def test_the_object_of_a_situation_is_never_its_doer(tmp_path):
-    imsitu(tmp_path, [("train", "riding_1.jpg", "riding", ["n2"] * 3)])
-    space = json.loads((tmp_path / "imsitu_space.json").read_text())
-    space["verbs"] = {
-        "teaching": {"order": ["teacher", "student", "place"]},
-        "selling": {"order": ["item", "seller", "place"]},
-        "coaching": {"order": ["agent", "coacher", "place"]},
-        "mourning": {"order": ["mourner", "place"]},
-    }
-    (tmp_path / "imsitu_space.json").write_text(json.dumps(space))
-    frame = {
-        "teacher": "n1",
-        "student": "n2",
-        "item": "n2",
-        "seller": "n1",
-        "agent": "n1",
-        "coacher": "n1",
-        "mourner": "n1",
-    }
-    situations = {f"{v}_1.jpg": {"verb": v, "frames": [{**frame, "place": ""}] * 3} for v in space["verbs"]}
-    for image in situations:
-        picture(tmp_path / "of500_images_resized" / image)
-    for part in ("train", "dev", "test"):
-        (tmp_path / f"{part}.json").write_text(json.dumps(situations if part == "train" else {}))
-    found = {(i.columns["action"], i.columns["object"]) for i in ImSitu().read(open_source(tmp_path)).items}
-    # The horse does it all here, the donkey has it done to him.
-    assert found == {("teaching", "donkey"), ("selling", "donkey")}

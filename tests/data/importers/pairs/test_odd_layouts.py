@@ -16,7 +16,8 @@ from handful.data.importers.pairs.hico import Hico
 from handful.data.importers.pairs.imsitu import ImSitu
 from handful.data.importers.pairs.visual_genome import VisualGenome
 from handful.data.pack import pack
-from handful.data.rlcl import ByPrimitive, RlclAct, RlclAttr, statistics
+from handful.data.pair_splits import ByPrimitive, statistics
+from handful.data.rlcl import RlclAct, RlclAttr
 from handful.data.sources import open_source
 from handful.data.splits import add_scheme
 from handful.errors import BadInput

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from handful.data.importers import Importer, Item, Listing, images_or_refuse
 from handful.data.importers.pairs import ImageNames, shallowest
@@ -21,7 +21,8 @@ class SplitPairs(Importer):
 
     The metadata (a torch file: a list of records with image, attr, obj, set) say what each image is; entries without an
     attribute or set ("NA") are left out, as the public loaders do. An image that is recorded again is kept once, and left
-    out if its records differ in the pair: a task could show it with one label and ask for the other. Without metadata,
+    out if its records differ in the pair (``several=first`` keeps its first): a task could show it with one label and ask
+    for the other. Without metadata,
     images are taken from folders named "attribute object" or "attribute_object", and their pairs' split from the text
     files; a pair listed in several is then counted to train, since only the metadata know which of its images are held out.
 
@@ -32,9 +33,16 @@ class SplitPairs(Importer):
     ----------
     split
         Which of the distributed splits; the only one there is by default.
+    several
+        What becomes of an image that is recorded with several pairs: ``skip`` (the default) or ``first``.
+    beyond
+        Keep labelled images whose pair or set the compositional split leaves out, in no split: UT-Zappos50K has 33
+        materials, its compositional split 16. Without metadata these are the folders named "attribute_object".
     """
 
     split: str = ""
+    several: Literal["skip", "first"] = "skip"
+    beyond: bool = False
 
     name: ClassVar[str] = "czsl"
     size: ClassVar[int] = 84
@@ -98,10 +106,11 @@ class SplitPairs(Importer):
         lost: list[str] = []
         for record in records:
             attribute, thing, part = str(record["attr"]), str(record["obj"]), str(record["set"])
-            if "NA" in (attribute, thing, part):
+            if "NA" in (attribute, thing) or (part == "NA" and not self.beyond):
                 unlabelled += 1
                 continue
-            if (attribute, thing) not in pairs or part not in SETS:
+            outside = (attribute, thing) not in pairs or part not in SETS
+            if outside and not self.beyond:
                 foreign += 1
                 continue
             # UT-Zappos names the original path in _image and the reorganised one in image.
@@ -110,16 +119,20 @@ class SplitPairs(Importer):
             if file is None:
                 lost.append(names[0])
                 continue
-            item = Item(file, {"attribute": attribute, "object": thing}, {"czsl": SETS[part]})
+            item = Item(file, {"attribute": attribute, "object": thing}, {"czsl": "" if outside else SETS[part]})
             found.setdefault(file, []).append(item)
-        items = [own[0] for own in found.values() if all(i.columns == own[0].columns for i in own)]
+        items = [
+            own[0] for own in found.values() if self.several == "first" or all(i.columns == own[0].columns for i in own)
+        ]
         notes = []
         if unlabelled:
             notes.append(f"{unlabelled} records without attribute, object or set (NA) were left out")
         if foreign:
             notes.append(f"{foreign} records whose pair is in none of the pair lists were left out")
         if len(found) > len(items):
-            notes.append(f"{len(found) - len(items)} images that are recorded with several pairs were left out")
+            notes.append(
+                f"{len(found) - len(items)} images that are recorded with several pairs were left out (several=first keeps them)"
+            )
         if lost:
             if not found:
                 raise BadInput(f"{source.path}: none of the metadata's images is there, first {lost[0]}")
@@ -133,10 +146,12 @@ class SplitPairs(Importer):
         for file in source.images:
             folder = PurePosixPath(file).parent.name
             pair = spelt.get(folder) or any_case.get(folder.lower())
-            if pair is None:
+            words = folder.replace("_", " ").split()
+            if pair is None and not (self.beyond and len(words) == 2):
                 other += 1
                 continue
-            items.append(Item(file, {"attribute": pair[0], "object": pair[1]}, {"czsl": pairs[pair]}))
+            pair = pair or (words[0], words[1])
+            items.append(Item(file, {"attribute": pair[0], "object": pair[1]}, {"czsl": pairs.get(pair, "")}))
         notes = ["no metadata file: splits are those of the pairs, held-out images of training pairs are in train"]
         if other:
             notes.append(f"{other} images in folders that no pair list names were left out")

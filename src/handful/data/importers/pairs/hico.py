@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from handful.data.importers.arrays import read_mat
 from handful.data.importers.pairs import ImageNames, one_named
 from handful.data.sources import Source
 from handful.errors import BadInput
-
-SEVERAL = ("skip", "first")
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Hico(Importer):
         Name actions by the file's -ing forms ("riding"), as imSitu and most of Visual Genome do.
     """
 
-    several: str = "skip"
+    several: Literal["skip", "first"] = "skip"
     none: bool = False
     ing: bool = False
 
@@ -45,8 +43,6 @@ class Hico(Importer):
     grey: ClassVar[bool] = False
 
     def read(self, source: Source) -> Listing:
-        if self.several not in SEVERAL:
-            raise BadInput(f"hico: several is {' or '.join(SEVERAL)}, not {self.several!r}")
         images_or_refuse(source)
         file = one_named(source, "anno.mat")
         shown = "list_action.vname_ing" if self.ing else "list_action.vname"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from handful.data.importers import Importer, Item, Listing, images_or_refuse
 from handful.data.importers.pairs import ImageNames, one_named, read_records
@@ -31,10 +31,14 @@ class VisualGenome(Importer):
     verbs
         Keep only relationships whose predicate's synset is a verb ("ride.v.02"): "on" and "of" are no actions. Records
         without a synset are then left out.
+    several
+        What becomes of an image with several different pairs: the one of the ``largest`` box (the default, as RLCL does),
+        the ``first`` that is listed, or ``skip``.
     """
 
     pairs: str = "relationship"
     verbs: bool = True
+    several: Literal["largest", "first", "skip"] = "largest"
 
     name: ClassVar[str] = "visual-genome"
     size: ClassVar[int] = 84
@@ -47,7 +51,7 @@ class VisualGenome(Importer):
         file_name, column = KINDS[self.pairs]
         file = one_named(source, file_name)
         images, items = ImageNames(source), []
-        bare = lost = 0
+        bare = lost = several = 0
         for record in read_records(source, file):
             where = f"{source.where(file)}, image {record.get('image_id', record.get('id'))}"
             try:
@@ -60,15 +64,21 @@ class VisualGenome(Importer):
             if not found:
                 bare += 1
                 continue
+            if self.several == "skip" and len({label[1:] for label in found}) > 1:
+                several += 1
+                continue
             path = images.find(f"{number}.jpg")
             if path is None:
                 lost += 1
                 continue
-            _, first, thing = max(found, key=lambda f: f[0])
+            _, first, thing = found[0] if self.several == "first" else max(found, key=lambda f: f[0])
             items.append(Item(path, {column: first, "object": thing}))
-        notes = [f"labels are those of the largest box: {self.pairs} pairs"]
+        whose = {"largest": "those of the largest box", "first": "the first listed", "skip": "the only ones"}
+        notes = [f"labels are {whose[self.several]}: {self.pairs} pairs"]
         if bare:
             notes.append(f"{bare} images without such a pair were left out")
+        if several:
+            notes.append(f"{several} images with several pairs were left out (several=first keeps them)")
         if lost:
             notes.append(f"{lost} annotated images are missing")
         return Listing(items, (column, "object"), licence="CC BY 4.0", notes=tuple(notes))
