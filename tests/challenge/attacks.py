@@ -233,6 +233,7 @@ TOLD: dict[str, dict[str, str]] = {
     },
     WATCH: {
         "memory bomb": "test_a_memory_bomb_in_one_process_is_oom",
+        "image bomb": "test_an_image_of_a_few_kilobytes_that_fills_the_memory_is_oom",
         "one huge tensor": "test_a_memory_bomb_in_one_process_is_oom",
         "many processes": "test_a_memory_bomb_in_many_processes_is_oom",
         "page tables": "test_page_tables_are_counted",

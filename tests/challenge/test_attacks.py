@@ -415,6 +415,26 @@ def test_a_memory_bomb_in_one_process_is_oom(arena):
     assert (failure.code, failure.phase) == ("OOM", "fit")
 
 
+def test_an_image_of_a_few_kilobytes_that_fills_the_memory_is_oom(arena):
+    """50 MB of rows, 50 kB packed, 1.6 GB in colour: decoding it is the submission's own doing, and its own end."""
+    text = source(
+        fit="""
+        import io, struct, zlib
+        from PIL import Image
+        side = 20_000
+        rows = zlib.compress(bytes(side * (side // 8 + 1)), 1)
+        piece = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        head = piece(b"IHDR", struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0))
+        bomb = b"\\x89PNG\\r\\n\\x1a\\n" + head + piece(b"IDAT", rows) + piece(b"IEND", b"")
+        Image.MAX_IMAGE_PIXELS = None
+        np.array(Image.open(io.BytesIO(bomb)).convert("RGBA"))
+        return _old_fit(self, support_set)
+        """
+    )
+    _, failure = arena.attempt(text, replace(QUICK, fit=60.0))
+    assert (failure.code, failure.phase) == ("OOM", "fit"), failure
+
+
 def test_a_memory_bomb_in_many_processes_is_oom(arena):
     text = source(
         fit="""
