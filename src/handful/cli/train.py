@@ -100,7 +100,7 @@ def train(
     if not first:
         return
     if track and not tracking.steps:
-        print(f"handful: {method} told its trackers nothing, for it takes no logged steps", file=sys.stderr)
+        print(f"handful: {method} logged nothing to its trackers, because it takes no logged steps", file=sys.stderr)
     learner.save(out)
     for name in ("log.csv", "profile.json"):
         if (keep / name).is_file():
