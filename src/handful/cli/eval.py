@@ -91,13 +91,14 @@ def evaluate_(
 
     handful eval eszsl packed/tiny --rule zero-shot --rule-set semantics=wordnet:glove.6B.100d.txt
     """
+    in_order("eval", method, collection)
+
     from handful.data.opening import open_collection
     from handful.methods.contract import Method, agree
     from handful.options import parse_range
     from handful.runs import evaluate
     from handful.runs.learners import chosen, fits, learner_of, lessons, validation
 
-    in_order("eval", method, collection)
     compute = computing.compute()
     where = working.start()
     from handful import registry

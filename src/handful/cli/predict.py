@@ -64,10 +64,11 @@ def predict(
 
     handful predict model unsorted/ --sort-into sorted/ --json
     """
+    _free(csv, page, sort_into)
+
     from handful.errors import BadInput
     from handful.photos.model import load
 
-    _free(csv, page, sort_into)
     if not score and reading != Reading():
         raise BadInput("--as and --set say how labels are read; they go with --score")
     ready = load(model, computing.compute(), net or None)

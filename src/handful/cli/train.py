@@ -66,6 +66,8 @@ def train(
 
     torchrun --nproc-per-node 2 -m handful train protonet world --out model -s schedule.tasks=4
     """
+    in_order("train", method, collection)
+
     from handful.data.opening import open_collection
     from handful.errors import BadInput
     from handful.files import write_atomically
@@ -74,7 +76,6 @@ def train(
     from handful.report.figures import loss_curve
     from handful.runs.learners import learner_of, named, validation
 
-    in_order("train", method, collection)
     if track_to is not None and not track:
         raise BadInput("--track-to is where the trackers of --track write; name one, as in --track csv")
     chosen = named(method, parse_settings(setting), seed)
