@@ -2,7 +2,7 @@
 
     python benchmarks/challenge_overhead.py [--tasks 40] [--size 128]
 
-A prototype learner on mean colours takes the published challenge's tasks (2-20 ways, 1-20 shots, 20 queries a class) on random
+A prototype learner on mean colours takes the published challenge's tasks (2-20 ways, 1-20 shots, 20 queries per class) on random
 images and prints its own time from inside; everything else is fork, namespaces, seal, sending images, turning them into
 tensors, ending the process. Turning bytes into tensors is no matter of the wall (any evaluator does it); it is measured by
 itself and told apart. Needs bubblewrap; as root the strong form is measured.
@@ -109,7 +109,7 @@ def main() -> None:
         clocks.append(time.perf_counter() - start)
     tensors = 1000 * min(clocks) / 200 * sent
     few, many = sent <= np.quantile(sent, 0.25), sent >= np.quantile(sent, 0.75)
-    print(f"form {detect()}, {n} tasks, {options.size} pixels, {np.median(sent):.0f} images a task at the median")
+    print(f"form {detect()}, {n} tasks, {options.size} pixels, {np.median(sent):.0f} images per task at the median")
     print(f"smallest quarter ({sent[few].mean():.0f} images) {np.median(over[few]):.0f} ms, ", end="")
     print(f"largest quarter ({sent[many].mean():.0f} images) {np.median(over[many]):.0f} ms")
     for part in ("load", "fit", "predict", "end"):

@@ -2,7 +2,7 @@
 
     python benchmarks/closed_form_heads.py [--tasks 256] [--rounds 5] [--width 64] [HEAD ...]
 
-5-way 5-shot, 15 queries a class, features of the width that conv4 gives at 28 pixels. Three ways from image numbers to
+5-way 5-shot, 15 queries per class, features of the width that conv4 gives at 28 pixels. Three ways from image numbers to
 scores: chunks of 64 tasks, as evaluate does it; the learner's fit and predict once a task; and the bare head once a task.
 One thread; rounds alternate; seconds are the processor's; medians are shown.
 """

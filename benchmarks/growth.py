@@ -61,7 +61,7 @@ def main() -> None:
         for what in BASE:
             case = {**BASE, what: 10 * BASE[what]}
             if what == "classes":
-                case["images"] = 10 * case["images"]  # as many images a class as before
+                case["images"] = 10 * case["images"]  # as many images per class as before
             time, memory = cost(Path(scratch) / what, case)
             print(f"{what} x 10 ({case}): {time:.2f} s, {memory:.0f} MB", flush=True)
             verdict(f"ten times the {what}: time", time / base[0], 10.5, judged, at_least=False)

@@ -2,7 +2,7 @@
 
     python benchmarks/kept_memory.py
 
-Prints images a second, times, and the peak memory of each process.
+Prints images per second, times, and the peak memory of each process.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def main() -> None:
                 start = time.perf_counter()
                 torch.autograd.grad(loss(), parameters, allow_unused=True)
                 spent[form] = min(spent[form], time.perf_counter() - start)
-        print(f"{name}: " + ", ".join(f"{k} {8 / v:.1f} tasks a second" for k, v in spent.items()))
+        print(f"{name}: " + ", ".join(f"{k} {8 / v:.1f} tasks per second" for k, v in spent.items()))
         verdict(f"{name}, ours / plain loop", spent["plain"] / spent["ours"], 1.0, judged)
 
 

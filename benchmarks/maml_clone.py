@@ -6,7 +6,7 @@
 autograd graph; `adapt` takes the loss's gradients and replaces each parameter by p - rate * g; the outer loss is the query loss of the
 adapted clone. It is timed twice: as it is usually written, where queries are normalised by the queries (a smaller computation than
 ours, and a transductive one), and computing the same as ours, queries normalised by their support under the adapted weights; the losses
-of the latter are compared with ours. Meta-batch of 8 tasks, 5-way 1-shot with 5 queries a class, 5 inner steps, conv4 at 28x28; the time is that of loss and
+of the latter are compared with ours. Meta-batch of 8 tasks, 5-way 1-shot with 5 queries per class, 5 inner steps, conv4 at 28x28; the time is that of loss and
 gradients of all initial weights.
 """
 
@@ -115,7 +115,7 @@ def main() -> None:
                 start = time.process_time()
                 step()
                 spent[form] = min(spent[form], time.process_time() - start)
-        print(f"{name}: " + ", ".join(f"{k} {8 / v:.1f} tasks a second" for k, v in spent.items()))
+        print(f"{name}: " + ", ".join(f"{k} {8 / v:.1f} tasks per second" for k, v in spent.items()))
         by = spent["the same by clone and adapt"] / spent["ours"]
         verdict(f"{name} step: clone and adapt computing the same / ours", by, 1.0, judged)
         verdict(f"{name} step: plain clone and adapt / ours", spent["clone and adapt"] / spent["ours"], 0, judged)

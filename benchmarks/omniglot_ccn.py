@@ -77,7 +77,7 @@ def main() -> None:
 
 def write(rows: dict[str, tuple[list[float], list[float], float]], options: argparse.Namespace) -> None:
     lines = [
-        f"First {options.alphabets} evaluation alphabets, once each; {options.steps} training tasks a method; one thread.",
+        f"First {options.alphabets} evaluation alphabets, once each; {options.steps} training tasks per method; one thread.",
         "",
         "| method | clustering accuracy | paper (20 alphabets, long training) | training, s | an alphabet, s | times Centroid Networks |",
         "|---|---|---|---|---|---|",

@@ -4,7 +4,7 @@
     python benchmarks/omniglot_centroid.py FOLDER --data miniimagenet --minutes 15 --threads 2 --out results/mini-centroid
 
 FOLDER holds Omniglot's two zips and splits/vinyals (or miniImageNet's images and csv files), or a packed collection. Trains Centroid Networks for --minutes
-(20-way 5-shot tasks, 5 queries a class), Prototypical Networks for half of it, and shorter trainings to show what fewer
+(20-way 5-shot tasks, 5 queries per class), Prototypical Networks for half of it, and shorter trainings to show what fewer
 tasks cost; a killed run goes on from --out. Writes table.md, the training logs and one JSON with every number.
 """
 
@@ -55,7 +55,7 @@ TITLE = {
 }
 PAPER_TRAINING = {
     "omniglot": "The paper: 100,000 5-way tasks.",
-    "miniimagenet": "The paper: 84x84, all 600 images a class, pretraining on 30-way tasks, then 30,000 5-way tasks.",
+    "miniimagenet": "The paper: 84x84, all 600 images per class, pretraining on 30-way tasks, then 30,000 5-way tasks.",
 }
 
 
@@ -194,8 +194,8 @@ def write(args, size: int, rows: list[dict[str, str]], cost: list[str], times: d
     lines = [
         f"# {TITLE[args.data].format(size=size)}",
         "",
-        f"{args.tasks} test tasks, 5 shots, 15 queries a class, 95% intervals over tasks, one training seed, {args.threads} threads. "
-        f"Trained on 20-way 5-shot tasks with 5 queries a class, Adam 1e-3 halved five times, center loss {args.center:g}, "
+        f"{args.tasks} test tasks, 5 shots, 15 queries per class, 95% intervals over tasks, one training seed, {args.threads} threads. "
+        f"Trained on 20-way 5-shot tasks with 5 queries per class, Adam 1e-3 halved five times, center loss {args.center:g}, "
         f"{args.conditional} conditionals. {PAPER_TRAINING[args.data]}",
         "",
         "| training | tasks | minutes |",

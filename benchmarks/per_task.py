@@ -5,7 +5,7 @@
 The peer is easyfsl's way, re-created from its documentation (the package needs torchvision): a batch sampler that draws classes and
 images with `random.sample`, a DataLoader that turns each image into a float tensor and collates a task, then for every task one
 forward pass of the support, class means, one forward pass of the queries, and distances. Both use the same network and the same
-number of images a task. The peer is timed on some of the tasks, its cost a task being constant, and scaled to all.
+number of images per task. The peer is timed on some of the tasks, its cost a task being constant, and scaled to all.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def collate(items: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor, Tensor, Te
 
 
 def peer(net: torch.nn.Module, images: np.ndarray, labels: np.ndarray, tasks: int) -> float:
-    """Mean accuracy over tasks, one forward pass of support and one of queries a task."""
+    """Mean accuracy over tasks, one forward pass of support and one of queries per task."""
     loader = DataLoader(Pictures(images, labels), batch_sampler=TaskSampler(labels, tasks), collate_fn=collate)
     hits = []
     net.eval()

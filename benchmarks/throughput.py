@@ -62,7 +62,7 @@ def main() -> None:
             embedding = max(embedding, seen / (seconds["read"] + seconds["embed"]))
             whole = max(whole, seen / spent)
     print(
-        f"{options.net} at {side}: bare {bare:.0f}, embedding {embedding:.0f}, all of evaluate {whole:.0f} images a second"
+        f"{options.net} at {side}: bare {bare:.0f}, embedding {embedding:.0f}, all of evaluate {whole:.0f} images per second"
     )
     verdict(f"{options.net} at {side}: embedding of evaluate / bare forward", embedding / bare, 0.85, judged)
     verdict(f"{options.net} at {side}: all of evaluate / bare forward", whole / bare, 0, judged)

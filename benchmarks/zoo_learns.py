@@ -3,7 +3,7 @@
     python benchmarks/zoo_learns.py [METHOD ...] [--times 1] [--tasks 200] [--world 3] [--seed 0]
 
 A world of glyphs in many colours, drawing styles, sizes and places on plain ground; conv4 with 32 filters; 5-way 5-shot,
-5 queries a class. ``--times`` multiplies the steps of training. The interval is of the paired difference over tasks.
+5 queries per class. ``--times`` multiplies the steps of training. The interval is of the paired difference over tasks.
 
 Options were chosen on world 0, those that did not carry over to worlds 1 and 2 (TPN's forms, GNN + ATA) again; the results
 to quote are of a world that no choice was made on (``--world``, 3 by default).

@@ -13,7 +13,7 @@ from handful.challenge.db import Database
 from handful.challenge.failures import Failure
 from handful.challenge.running import Outcome
 from handful.challenge.scores import summary
-from handful.challenge.spec import read
+from handful.challenge.spec_file import read
 from handful.challenge.worker import Worker
 
 

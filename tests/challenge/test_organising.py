@@ -15,7 +15,7 @@ from handful.challenge import accounts, db, rules
 from handful.challenge.db import Login, Submission, Token, User
 from handful.challenge.failures import Failure
 from handful.challenge.markdown import render
-from handful.challenge.spec import read
+from handful.challenge.spec_file import read
 from handful.errors import BadInput
 
 from .test_service import PASSWORD, Site, end_phase, enter, guess, names, root, site, token, upload  # noqa: F401

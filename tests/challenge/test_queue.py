@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 
 from handful.challenge import rules
 from handful.challenge.db import Database, Submission, User
-from handful.challenge.spec import TEMPLATE, read
+from handful.challenge.spec_file import TEMPLATE, read
 
 HERE = Path(__file__).parent
 COUNT = 50

@@ -24,7 +24,7 @@ from handful.challenge.db import Attempt, Database, Login, Phase, Submission, To
 from handful.challenge.failures import Failure, tell
 from handful.challenge.running import Outcome
 from handful.challenge.service import make_app
-from handful.challenge.spec import TEMPLATE, read
+from handful.challenge.spec_file import TEMPLATE, read
 from handful.challenge.worker import Worker
 from handful.data.collection import Card, Collection, as_table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handful.challenge.spec import TEMPLATE, read
+from handful.challenge.spec_file import TEMPLATE, read
 from handful.errors import BadInput
 
 

@@ -76,14 +76,14 @@ def _read_recipe(folder: Path) -> None:
 
 
 def _challenge(folder: Path) -> None:
-    from handful.challenge.spec import TEMPLATE
+    from handful.challenge.spec_file import TEMPLATE
 
     folder.mkdir(parents=True)
     (folder / "c.toml").write_text(TEMPLATE.format(name="x", title="X"))
 
 
 def _read_challenge(folder: Path) -> None:
-    from handful.challenge.spec import read
+    from handful.challenge.spec_file import read
 
     read(folder / "c.toml")
 

@@ -27,7 +27,7 @@ from handful.tasks.episode import Query, Support
 
 
 def tasks(shapes=((5, 3, 7), (3, 1, 4), (7, 2, 5)), tail=(12,), seed=0) -> tuple[list, Batch]:
-    """Tasks of (ways, shots, queries a class) and the padded batch of them; labels shuffled, features off centre."""
+    """Tasks of (ways, shots, queries per class) and the padded batch of them; labels shuffled, features off centre."""
     rng = np.random.default_rng(seed)
     out = []
     for ways, shots, queries in shapes:

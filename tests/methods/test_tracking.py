@@ -147,7 +147,7 @@ def test_the_command_line_tracks_beside_the_model(tmp_path, monkeypatch, capsys)
     assert read("logs/b/log.csv") == read("model/log.csv") and not (tmp_path / "b.track").exists()
     capsys.readouterr()
     main_(["train", "nearest-centroid", packed, "--out", "c", "--track", "csv"])
-    assert "told its trackers nothing" in capsys.readouterr().err
+    assert "logged nothing to its trackers" in capsys.readouterr().err
     for wrong in ("cvs", "csv:x=1", "csv:x"):
         assert main_(["train", "protonet", packed, "--out", "d", *steps, "--track", wrong]) == 2
         err = capsys.readouterr().err

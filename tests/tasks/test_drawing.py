@@ -86,7 +86,7 @@ def test_each_data_set_gets_its_number_of_tasks(patches):
 
 
 def test_infeasible_names_classes_and_the_largest_feasible_numbers(patches):
-    with pytest.raises(Infeasible, match=r"largest feasible: 0 ways with 45 images a class, or 40 images a class"):
+    with pytest.raises(Infeasible, match=r"largest feasible: 0 ways with 45 images per class, or 40 images per class"):
         NWay(patches.test, 5, 30, 15).check()
     with pytest.raises(Infeasible, match="k2"):
         NWay(patches.test, 5, 30, 15).draw(0, 0)

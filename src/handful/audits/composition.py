@@ -86,7 +86,7 @@ def asked(rule: Pairs, learner: EmbeddedLearner, n: int, seed: int) -> tuple[Tas
 
 
 def feasible(part: Part) -> Pairs:
-    """Tasks of 5 x 5 primitives with 5 + 5 images a pair, or the nearest that the part can serve."""
+    """Tasks of 5 x 5 primitives with 5 + 5 images per pair, or the nearest that the part can serve."""
     reason = ""
     for primitives in (5, 4, 3, 2):
         for shots, queries in ((5, 5), (2, 3), (1, 1)):

@@ -35,7 +35,7 @@ TASKS = (50, 100, 200, 400)
 FEWEST = 5
 """With fewer test classes than this, tasks are drawn from all classes."""
 EACH = 40
-"""Images a class, for which further classes are left out of the pool."""
+"""Images per class, for which further classes are left out of the pool."""
 TRAIN_EACH = 10
 """The same of training classes: what is learned carries over the better, the more classes it was learned from."""
 
@@ -158,7 +158,7 @@ class Context:
 
     @cached_property
     def rate(self) -> float:
-        """Images a second through the net, measured on one batch that is kept."""
+        """Images per second through the net, measured on one batch that is kept."""
         if self.features is not None or not self.images or parse_spec(self.net)[0] == "pixels":
             return 1e5
         rows = np.arange(min(self.compute.batch, len(self.collection)))

@@ -62,7 +62,7 @@ class Unreadable(Diagnosis):
 
 
 class Imbalance(Diagnosis):
-    """Images a class."""
+    """Images per class."""
 
     name: ClassVar[str] = "imbalance"
     question: ClassVar[str] = "Are some classes much larger than others?"
@@ -85,9 +85,9 @@ class Imbalance(Diagnosis):
         return [
             Finding(
                 self.name, sentence, value, a, b, "new classes", "95th over 5th percentile: red from 10, amber from 3",
-                above(value, 3, 10), counts(sizes, "images a class"),
+                above(value, 3, 10), counts(sizes, "images per class"),
                 {"fewest": int(sizes.min()), "median": float(np.median(sizes)), "most": int(sizes.max()), "classes": len(sizes)},
-                alt=f"Histogram of images a class, from {sizes.min():,} to {sizes.max():,}.",
+                alt=f"Histogram of images per class, from {sizes.min():,} to {sizes.max():,}.",
             )
         ]  # fmt: skip
 

@@ -43,7 +43,7 @@ def baseline(
     elif name == "fo-maml":
         chosen |= {**schedule, "schedule.tasks": 2, "inner_rate": 0.01, "inner_steps": 5, "test_steps": 5}
     else:
-        # Every 50 batches on 50 tasks; gradients are added over ten batches a step.
+        # Every 50 batches on 50 tasks; gradients are added over ten batches per step.
         chosen |= {"seconds": size["seconds"], "schedule.batch": 64, "schedule.accumulate": 10}
         chosen |= {"schedule.validate_every": 5, "schedule.validate_tasks": 50}
         if pretrained or ":weights=" in net:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from handful.challenge.archive import clean_name
-from handful.challenge.spec import TEMPLATE
+from handful.challenge.spec_file import TEMPLATE
 from handful.errors import BadInput, require
 from handful.files import read_text
 

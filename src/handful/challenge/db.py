@@ -99,7 +99,7 @@ class Login(Base):
 
 
 class TakenName(Base):
-    """A name or pseudonym in the form in which names are compared; each can be had by one account only."""
+    """A name or pseudonym in the form in which names are compared; each belongs to one account only."""
 
     __tablename__ = "taken_names"
     folded: Mapped[str] = mapped_column(String(200), primary_key=True)

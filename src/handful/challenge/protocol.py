@@ -7,7 +7,6 @@ pickles, no lengths from the child. This file is loaded on both sides and import
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 from dataclasses import dataclass
@@ -180,11 +179,6 @@ def unpack_block(raw: bytes) -> tuple[FileBlock, bytes, str]:
         return FileBlock(block), bytes(raw[_BLOCK.size : _BLOCK.size + used]), name.rstrip(b"\x00").decode("utf-8")
     except UnicodeDecodeError as problem:
         raise BadFrame("a saved file's name is not text") from problem
-
-
-def pack_job(job: dict[str, Any]) -> bytes:
-    """A job's description for the control socket (evaluator to sandbox only)."""
-    return json.dumps(job).encode()
 
 
 def check_answer(raw: bytes, kind: Kind, queries: int, ways: int) -> tuple[np.ndarray | None, str, str]:

@@ -7,20 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from handful.cli.options import (
-    OUTPUT,
-    SEEING,
-    TASKS,
-    BatchSize,
-    Device,
-    Json,
-    Precision,
-    Seed,
-    Threads,
-    compute_of,
-    emit,
-    usable_folder,
-)
+from handful.cli.groups import Computing, spread
+from handful.cli.options import OUTPUT, SEEING, TASKS, Json, Seed, emit, usable_folder
 from handful.cli.zero_shot.options import (
     Among,
     Common,
@@ -42,6 +30,7 @@ CONTEXTS = "Contexts and concepts (context-probe, image-text)"
 
 
 @app.command()
+@spread
 def audit(
     collections: Annotated[
         list[str] | None,
@@ -141,10 +130,7 @@ def audit(
     among: Among = None,
     population: Population = None,
     predictions: Predictions = None,
-    device: Device = "cpu",
-    precision: Precision = "float32",
-    batch: BatchSize = 64,
-    threads: Threads = 1,
+    computing: Computing = Computing(),
     out: Annotated[
         Path | None,
         typer.Option(
@@ -200,7 +186,7 @@ def audit(
     lists |= {"--predictions": predictions, "--taxonomy": taxonomy if taxonomy != "wordnet" else None}
     if given := [name for name, value in lists.items() if value is not None]:
         raise BadInput(f"{given[0]} goes with class lists, --train A --test B, and has no part in the audit of images")
-    compute = compute_of(device, precision, batch, threads)
+    compute = computing.compute()
     if only == ["image-text"] and clip and not page:
         from handful.cli.audit_similarity import image_text
 

@@ -25,7 +25,7 @@ def slug(folder: Path) -> str:
 
 def make(folder: Path, files: dict[str, str]) -> None:
     """A new challenge's folder with these files and empty folders for the data of its phases."""
-    from handful.challenge.spec import read
+    from handful.challenge.spec_file import read
     from handful.files import write_atomically
 
     path = folder / "challenge.toml"
@@ -49,7 +49,7 @@ def new(
     Example: handful challenge new flowers --title "Flowers from a few photographs"
     """
     from handful.challenge.handouts import SAMPLE
-    from handful.challenge.spec import TEMPLATE
+    from handful.challenge.spec_file import TEMPLATE
 
     text = TEMPLATE.format(name=slug(folder), title=title.replace("\\", "").replace('"', "'"))
     make(folder, {"challenge.toml": text, "sample/model.py": SAMPLE.read_text(encoding="utf-8")})
@@ -68,7 +68,7 @@ def clone(
 
     Example: handful challenge clone flowers flowers-2027 --title "Flowers, second season"
     """
-    from handful.challenge.spec import read
+    from handful.challenge.spec_file import read
 
     challenge, root = opened(folder)
     source = folder if folder.is_file() else folder / "challenge.toml"
@@ -95,7 +95,7 @@ def codabench(
     """
     from handful.challenge.archive import clean_name
     from handful.challenge.codabench import convert
-    from handful.challenge.spec import read
+    from handful.challenge.spec_file import read
 
     text, rules, left = convert(bundle, slug(to))
     make(to, {"challenge.toml": text, **({"rules.md": rules} if rules else {})})

@@ -25,7 +25,7 @@ Trust = Annotated[bool, typer.Option("--trust", help="Run code of your own witho
 
 def opened(folder: Path) -> tuple[Any, Path]:
     """A challenge and the folder it is in."""
-    from handful.challenge.spec import read
+    from handful.challenge.spec_file import read
 
     path = folder if folder.is_file() else folder / "challenge.toml"
     return read(path), path.parent

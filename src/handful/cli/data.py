@@ -138,7 +138,9 @@ def pack(
         }
         emit(facts | ({"pairs": pairs} if pairs else {}))
         return
-    print(f"{done.collection.id}: {len(done.collection)} images in {target}, {done.seconds:.1f} s")
+    labels = done.collection.card.labels
+    classes = f"{done.collection.table.select(labels).n_unique()} classes by {' and '.join(labels)}"
+    print(f"{done.collection.id}: {len(done.collection)} images in {target}, {done.seconds:.1f} s; {classes}")
     for note in done.notes:
         print(note)
     if pairs:

@@ -61,7 +61,7 @@ def demo(
         bar.advance(work)
     seconds = time.monotonic() - started
     lead = "Five settings on one embedded world, drawn on the fly: every number below was measured in this run."
-    foot = f"handful {__version__}, seed {seed}, {steps} training steps a method, {seconds:.0f} seconds."
+    foot = f"handful {__version__}, seed {seed}, {steps} training steps per method, {seconds:.0f} seconds."
     links = {"The methods compared": "report.html", "A benchmark audited": "audit.html"}
     write_page(out / "index.html", page("handful: a first look", lead, [p.section for p in parts], foot, links))
     print(f"{out / 'index.html'}, report.html and audit.html ({seconds:.0f} s); open them in a browser")

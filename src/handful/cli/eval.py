@@ -7,31 +7,17 @@ from typing import Annotated
 
 import typer
 
+from handful.cli.groups import Computing, Drawing, Working, spread
 from handful.cli.options import (
     OUTPUT,
     TASKS,
     TRAINING,
-    Address,
-    BatchSize,
-    Device,
-    EngineName,
     Json,
-    NoCache,
     Out,
-    Precision,
     Profile,
-    Queries,
-    RuleName,
-    RuleSet,
-    Scheme,
     Seed,
     Set,
-    Shots,
     Split,
-    Threads,
-    Ways,
-    Workers,
-    compute_of,
     emit,
     in_order,
     parse_settings,
@@ -43,14 +29,13 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command("eval")
+@spread
 def evaluate_(
     method: Annotated[
         str, typer.Argument(help="Method by name (trained on the train split if it trains), or a model folder.")
     ],
     collection: Annotated[str, typer.Argument(help="Packed folder, world:..., or a folder of images.")],
-    ways: Ways = "5",
-    shots: Shots = "5",
-    queries: Queries = 15,
+    drawing: Drawing = Drawing(),
     tasks: Annotated[
         int | None,
         typer.Option(
@@ -65,10 +50,7 @@ def evaluate_(
         int,
         typer.Option("--repeats", help="Number of seeds, counted up from --seed.", rich_help_panel=TASKS),
     ] = 1,
-    rule: RuleName = None,
-    rule_set: RuleSet = None,
     split: Split = None,
-    scheme: Scheme = None,
     setting: Set = None,
     train_rule: Annotated[
         str | None, typer.Option("--train-rule", help="Rule of the training tasks.", rich_help_panel=TRAINING)
@@ -92,15 +74,9 @@ def evaluate_(
         bool, typer.Option("--answers", help="Keep every answer beside the table.", rich_help_panel=OUTPUT)
     ] = False,
     out: Out = None,
-    workers: Workers = None,
-    engine: EngineName = None,
-    address: Address = None,
-    no_cache: NoCache = False,
+    working: Working = Working(),
     profile: Profile = False,
-    device: Device = "cpu",
-    precision: Precision = "float32",
-    batch: BatchSize = 64,
-    threads: Threads = 1,
+    computing: Computing = Computing(),
     json: Json = False,
 ) -> None:
     """Evaluate a method on tasks; with --out a killed run goes on when started again.
@@ -115,21 +91,21 @@ def evaluate_(
 
     handful eval eszsl packed/tiny --rule zero-shot --rule-set semantics=wordnet:glove.6B.100d.txt
     """
+    in_order("eval", method, collection)
+
     from handful.data.opening import open_collection
     from handful.methods.contract import Method, agree
     from handful.options import parse_range
     from handful.runs import evaluate
-    from handful.runs.engine import make_engine
     from handful.runs.learners import chosen, fits, learner_of, lessons, validation
 
-    in_order("eval", method, collection)
-    compute = compute_of(device, precision, batch, threads)
-    where = make_engine(engine, workers, address)
+    compute = computing.compute()
+    where = working.start()
     from handful import registry
 
     found = chosen(method, parse_settings(setting), compute)
     source = open_collection(collection)
-    drawn = rule_of(source, split or "test", scheme, rule, ways, shots, queries, parse_settings(rule_set))
+    drawn = drawing.rule_on(source, split or "test")
     drawn.check()
     if train_rule:
         registry.get("rules", train_rule)
@@ -142,15 +118,15 @@ def evaluate_(
             if "images" not in drawn.shows:
                 from handful.cli.zero_shot.learners import lessons as described
 
-                train, valid = described(found, source, drawn.semantics, scheme)
+                train, valid = described(found, source, drawn.semantics, drawing.scheme)
             elif found.trains != "no" and not untrained:
                 wanted = None if train_ways is None else parse_range(train_ways, "ways")
                 train = lessons(found, drawn, wanted)
                 if train_rule is not None:
-                    more = parse_settings(rule_set) if train_rule == rule else {}
+                    more = parse_settings(drawing.rule_set) if train_rule == drawing.rule else {}
                     like = [getattr(train, name, None) for name in ("ways", "shots", "queries")]
                     k, n = (None if value is None else str(value) for value in like[:2])
-                    train = rule_of(source, "train", scheme, train_rule, k, n, like[2], more)
+                    train = rule_of(source, "train", drawing.scheme, train_rule, k, n, like[2], more)
                 valid = validation(found, drawn)
         learner = learner_of(
             found, train=train, valid=valid, shape=source.card.shape, trained=not untrained, compute=compute
@@ -166,7 +142,7 @@ def evaluate_(
             repeats=repeats,
             out=out,
             engine=where,
-            cache=not no_cache,
+            cache=not working.no_cache,
             answers=answers,
         )
     where.close()

@@ -8,24 +8,14 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import (
-    OUTPUT,
-    TASKS,
-    TRAINING,
-    BatchSize,
-    Device,
-    Json,
-    Precision,
-    Threads,
-    compute_of,
-    emit,
-    usable_folder,
-)
+from handful.cli.groups import Computing, spread
+from handful.cli.options import OUTPUT, TASKS, TRAINING, Json, emit, usable_folder
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@spread
 def figures(
     collection: Annotated[str, typer.Argument(help="Packed folder, or world:...; contexts for figure 3.")],
     out: Annotated[
@@ -66,10 +56,7 @@ def figures(
         str, typer.Option("--shots", help="Shots of figures 5 and 7, with commas.", rich_help_panel=TASKS)
     ] = "1,3,5,7,10",
     seed: Annotated[int, typer.Option("--seed", help="Seed of training and of the tasks.", rich_help_panel=TASKS)] = 0,
-    device: Device = "cpu",
-    precision: Precision = "float32",
-    batch: BatchSize = 64,
-    threads: Threads = 1,
+    computing: Computing = Computing(),
     json: Json = False,
 ) -> None:
     """Train methods and draw how they do on iid and ood tasks, with each backbone, number of ways and of shots.
@@ -99,7 +86,7 @@ def figures(
         net or ("conv4",),
         steps,
         out / "models",
-        compute=compute_of(device, precision, batch, threads),
+        compute=computing.compute(),
         seed=seed,
         say=lambda text: print(text, file=sys.stderr),
     )

@@ -7,26 +7,14 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import (
-    OUTPUT,
-    TRAINING,
-    As,
-    BatchSize,
-    Device,
-    Json,
-    Precision,
-    Settings,
-    Threads,
-    compute_of,
-    emit,
-    must_end,
-    parse_settings,
-)
+from handful.cli.groups import Computing, Reading, spread
+from handful.cli.options import OUTPUT, TRAINING, Json, emit, must_end
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@spread
 def fit(
     photos: Annotated[
         str,
@@ -35,8 +23,7 @@ def fit(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="Model folder to write.", rich_help_panel=OUTPUT)],
-    layout: As = "auto",
-    settings: Settings = None,
+    reading: Reading = Reading(),
     net: Annotated[
         str,
         typer.Option(
@@ -70,10 +57,7 @@ def fit(
         Path | None,
         typer.Option("--page", help="Also write what was found as a page with pictures.", rich_help_panel=OUTPUT),
     ] = None,
-    device: Device = "cpu",
-    precision: Precision = "float32",
-    batch: BatchSize = 8,
-    threads: Threads = 1,
+    computing: Computing = Computing(batch=8),
     json: Json = False,
 ) -> None:
     """Make a classifier from a handful of photos, and say what to expect of it.
@@ -100,9 +84,9 @@ def fit(
         refuse=refuse,
         catch=catch,
         seed=seed,
-        layout=layout,
-        options=parse_settings(settings),
-        compute=compute_of(device, precision, batch, threads),
+        layout=reading.layout,
+        options=reading.options(),
+        compute=computing.compute(),
     )
     model.save(out)
     if page is not None:

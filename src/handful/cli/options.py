@@ -77,49 +77,6 @@ As = Annotated[
 Settings = Annotated[
     list[str] | None, typer.Option("--set", "-s", help="Option of the importer, key=value.", rich_help_panel=READING)
 ]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.", rich_help_panel=WORK)]
-Precision = Annotated[
-    str,
-    typer.Option(
-        "--precision",
-        help="float32, bfloat16, float16, or auto: bfloat16 in evaluations where no mean moves by more than 0.001.",
-        rich_help_panel=WORK,
-    ),
-]
-BatchSize = Annotated[int, typer.Option("--batch", help="Number of images embedded at a time.", rich_help_panel=WORK)]
-Threads = Annotated[
-    int,
-    typer.Option(
-        "--threads",
-        help="Threads within one operation; more than 1 changes last bits. Every core is used with 1 too.",
-        rich_help_panel=WORK,
-    ),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        "--workers",
-        help="Number of processes that share the chunks of tasks (or cells of a recipe); by default every core is used.",
-        rich_help_panel=WORK,
-    ),
-]
-EngineName = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        help="cores (the default), inline, processes or ray; changes no number.",
-        rich_help_panel=WORK,
-    ),
-]
-Address = Annotated[
-    str | None,
-    typer.Option(
-        "--address", help="Ray cluster: auto, or HOST:PORT; without it one is started here.", rich_help_panel=WORK
-    ),
-]
-NoCache = Annotated[
-    bool, typer.Option("--no-cache", help="Embed every image anew, and keep no features.", rich_help_panel=WORK)
-]
 Profile = Annotated[
     bool,
     typer.Option("--profile", help="Write where the time went to profile.json, and print it.", rich_help_panel=OUTPUT),
@@ -163,12 +120,6 @@ def parse_settings(items: list[str] | None) -> dict[str, Any]:
         except (ValueError, SyntaxError):
             out[key] = {"true": True, "false": False}.get(value.lower(), value)
     return out
-
-
-def compute_of(device: str, precision: str, batch: int, threads: int) -> Any:
-    from handful.nets.compute import Compute
-
-    return Compute(device=device, precision=precision, batch=batch, threads=threads)  # type: ignore[arg-type]
 
 
 @contextmanager

@@ -8,26 +8,14 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import (
-    OUTPUT,
-    READING,
-    As,
-    BatchSize,
-    Device,
-    Json,
-    Precision,
-    Settings,
-    Threads,
-    compute_of,
-    emit,
-    must_end,
-    parse_settings,
-)
+from handful.cli.groups import Computing, Reading, spread
+from handful.cli.options import OUTPUT, READING, Json, emit, must_end
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@spread
 def predict(
     model: Annotated[Path, typer.Argument(help="Model folder that handful fit has written.")],
     images: Annotated[list[str], typer.Argument(help="Photos, folders or zips of them, or packed collections.")],
@@ -62,12 +50,8 @@ def predict(
             rich_help_panel=READING,
         ),
     ] = "",
-    layout: As = "auto",
-    settings: Settings = None,
-    device: Device = "cpu",
-    precision: Precision = "float32",
-    batch: BatchSize = 8,
-    threads: Threads = 1,
+    reading: Reading = Reading(),
+    computing: Computing = Computing(batch=8),
     json: Json = False,
 ) -> None:
     """Say of which class each photo is, how sure that is, or that it is none of these.
@@ -80,18 +64,19 @@ def predict(
 
     handful predict model unsorted/ --sort-into sorted/ --json
     """
+    _free(csv, page, sort_into)
+
     from handful.errors import BadInput
     from handful.photos.model import load
 
-    _free(csv, page, sort_into)
-    if not score and (layout != "auto" or settings):
+    if not score and reading != Reading():
         raise BadInput("--as and --set say how labels are read; they go with --score")
-    ready = load(model, compute_of(device, precision, batch, threads), net or None)
+    ready = load(model, computing.compute(), net or None)
     found = truth = None
     if score:
         if len(images) != 1:
             raise BadInput(f"--score takes one folder or collection with labels, not {len(images)}")
-        found, answers, truth = ready.score(images[0], layout=layout, options=parse_settings(settings))
+        found, answers, truth = ready.score(images[0], layout=reading.layout, options=reading.options())
     else:
         answers = ready.predict(images)
     if not len(answers):

@@ -8,25 +8,8 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import (
-    OUTPUT,
-    TASKS,
-    TRAINING,
-    WORK,
-    Address,
-    BatchSize,
-    Device,
-    EngineName,
-    Json,
-    NoCache,
-    Precision,
-    Profile,
-    Workers,
-    compute_of,
-    emit,
-    profiled,
-    usable_folder,
-)
+from handful.cli.groups import Computing, Working, spread
+from handful.cli.options import OUTPUT, TASKS, TRAINING, WORK, Json, Profile, emit, profiled, usable_folder
 
 app = typer.Typer(add_completion=False)
 
@@ -34,6 +17,7 @@ TABLE = "Which table"
 
 
 @app.command()
+@spread
 def run(
     recipe: Annotated[str, typer.Argument(help="A TOML file, or a packaged name (handful ls recipes).")],
     scale: Annotated[
@@ -90,17 +74,9 @@ def run(
     gather: Annotated[
         bool, typer.Option("--gather", help="Put the table together from the shards in --out.", rich_help_panel=WORK)
     ] = False,
-    workers: Workers = None,
-    engine: EngineName = None,
-    address: Address = None,
-    no_cache: NoCache = False,
+    working: Working = Working(),
     profile: Profile = False,
-    device: Device = "cpu",
-    precision: Precision = "float32",
-    batch: BatchSize = 64,
-    threads: Annotated[
-        int | None, typer.Option("--threads", help="Threads, instead of the recipe's.", rich_help_panel=WORK)
-    ] = None,
+    computing: Computing = Computing(),
     json: Json = False,
 ) -> None:
     """Fill a recipe's table, reported numbers beside measured ones; trainings and evaluations share the engine's workers.
@@ -116,7 +92,6 @@ def run(
     handful run metacoco/table6 --collection world --out table --shard 3/16
     """
     from handful.report.tables import recipe_text
-    from handful.runs.engine import make_engine
     from handful.runs.recipe import read_recipe, run_recipe, shortened
     from handful.runs.shards import parse_shard
 
@@ -125,15 +100,15 @@ def run(
     wanted = read_recipe(recipe, scale, variants or ())
     if steps is not None:
         wanted = shortened(wanted, steps)
-    where = make_engine(engine, workers, address)
+    where = working.start()
     with profiled(profile, out, where.workers):
         result = run_recipe(
             wanted,
             collection=collection,
             out=out,
-            compute=compute_of(device, precision, batch, threads or wanted.threads),
+            compute=computing.compute(threads=wanted.threads),
             engine=where,
-            cache=not no_cache,
+            cache=not working.no_cache,
             tasks=tasks,
             answers=answers,
             shard=piece,

@@ -7,22 +7,8 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import (
-    OUTPUT,
-    Json,
-    Queries,
-    RuleName,
-    RuleSet,
-    Scheme,
-    Seed,
-    Shots,
-    Split,
-    Tasks,
-    Ways,
-    emit,
-    parse_settings,
-    rule_of,
-)
+from handful.cli.groups import Drawing, spread
+from handful.cli.options import OUTPUT, Json, Seed, Split, Tasks, emit
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -33,17 +19,13 @@ def _tasks() -> None:
 
 
 @app.command()
+@spread
 def draw(
     collection: Annotated[str, typer.Argument(help="Packed folder, world:..., or a folder of images.")],
-    ways: Ways = "5",
-    shots: Shots = "5",
-    queries: Queries = 15,
+    drawing: Drawing = Drawing(),
     seed: Seed = 0,
     n: Tasks = 1,
-    rule: RuleName = None,
-    rule_set: RuleSet = None,
     split: Split = None,
-    scheme: Scheme = None,
     json: Json = False,
     show: Annotated[
         Path | None, typer.Option("--show", help="Picture the first task in this PNG.", rich_help_panel=OUTPUT)
@@ -73,7 +55,7 @@ def draw(
     if replay is not None:
         episodes = read_episodes(replay, source)
     else:
-        drawn = rule_of(source, split or "test", scheme, rule, ways, shots, queries, parse_settings(rule_set))
+        drawn = drawing.rule_on(source, split or "test")
         drawn.check()
         episodes = drawn.draw_block(seed, 0, n)
     if save is not None:

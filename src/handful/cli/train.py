@@ -11,45 +11,19 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.options import (
-    OUTPUT,
-    TRAINING,
-    WORK,
-    BatchSize,
-    Device,
-    Json,
-    Precision,
-    Profile,
-    Queries,
-    RuleName,
-    RuleSet,
-    Scheme,
-    Set,
-    Shots,
-    Threads,
-    Ways,
-    compute_of,
-    emit,
-    in_order,
-    parse_settings,
-    profiled,
-    rule_of,
-)
+from handful.cli.groups import Computing, Drawing, spread
+from handful.cli.options import OUTPUT, TRAINING, WORK, Json, Profile, Set, emit, in_order, parse_settings, profiled
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@spread
 def train(
     method: Annotated[str, typer.Argument(help="Method by name (handful ls methods).")],
     collection: Annotated[str, typer.Argument(help="Packed folder, world:..., or a folder of images.")],
     out: Annotated[Path, typer.Option("--out", help="Model folder to write.", rich_help_panel=OUTPUT)],
-    ways: Ways = "5",
-    shots: Shots = "5",
-    queries: Queries = 5,
-    rule: RuleName = None,
-    rule_set: RuleSet = None,
-    scheme: Scheme = None,
+    drawing: Drawing = Drawing(queries=5),
     setting: Set = None,
     track: Annotated[
         list[str] | None,
@@ -69,10 +43,7 @@ def train(
             "--track-to", help="Folder of the trackers' files (OUT.track by default).", rich_help_panel=OUTPUT
         ),
     ] = None,
-    device: Device = "cpu",
-    precision: Precision = "float32",
-    batch: BatchSize = 64,
-    threads: Threads = 1,
+    computing: Computing = Computing(),
     compile_: Annotated[
         bool, typer.Option("--compile", help="Train the backbone through torch.compile.", rich_help_panel=WORK)
     ] = False,
@@ -95,6 +66,8 @@ def train(
 
     torchrun --nproc-per-node 2 -m handful train protonet world --out model -s schedule.tasks=4
     """
+    in_order("train", method, collection)
+
     from handful.data.opening import open_collection
     from handful.errors import BadInput
     from handful.files import write_atomically
@@ -103,14 +76,12 @@ def train(
     from handful.report.figures import loss_curve
     from handful.runs.learners import learner_of, named, validation
 
-    in_order("train", method, collection)
     if track_to is not None and not track:
         raise BadInput("--track-to is where the trackers of --track write; name one, as in --track csv")
     chosen = named(method, parse_settings(setting), seed)
-    own = f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and "LOCAL_RANK" in os.environ else device
-    compute = dataclasses.replace(
-        compute_of(own, precision, batch, threads), compile="inductor" if compile_ else "", sync_norm=sync_norm
-    )
+    if computing.device == "cuda" and "LOCAL_RANK" in os.environ:
+        computing = dataclasses.replace(computing, device=f"cuda:{os.environ['LOCAL_RANK']}")
+    compute = computing.compute(compile="inductor" if compile_ else "", sync_norm=sync_norm)
     first = int(os.environ.get("RANK", "0")) == 0
     keep = out.parent / f".{out.name}.training"
     # A kill between the model and the end of the command leaves both; the same command then goes on and writes it again.
@@ -118,8 +89,7 @@ def train(
     if out.exists() and not unfinished and any(out.iterdir() if out.is_dir() else [out]):
         raise BadInput(f"{out} exists and is not empty; name another folder or remove it first")
     source = open_collection(collection)
-    more = parse_settings(rule_set)
-    tasks = rule_of(source, "train", scheme, rule, ways, shots, queries, more)
+    tasks = drawing.rule_on(source, "train")
     valid = validation(chosen, tasks)
     log_folder = track_to or out.parent / f"{out.name}.track"
     with (
@@ -131,7 +101,7 @@ def train(
     if not first:
         return
     if track and not tracking.steps:
-        print(f"handful: {method} told its trackers nothing, for it takes no logged steps", file=sys.stderr)
+        print(f"handful: {method} logged nothing to its trackers, because it takes no logged steps", file=sys.stderr)
     learner.save(out)
     for name in ("log.csv", "profile.json"):
         if (keep / name).is_file():

@@ -45,9 +45,9 @@ class Check:
     overlaps
         Classes in more than one split: scheme, class, splits.
     sizes
-        Images a class: class, images, and a column a scheme with the class's splits.
+        Images per class: class, images, and a column per scheme with the class's splits.
     feasible
-        scheme, split, dataset (empty: all together), classes, ways, images (shots + queries a class), shots (with 15
+        scheme, split, dataset (empty: all together), classes, ways, images (shots + queries per class), shots (with 15
         queries; null where there is no room for one).
     """
 
@@ -256,7 +256,9 @@ def _feasible_findings(feasible: pl.DataFrame) -> list[Remark]:
         where = f"{scheme}/{split}" if scheme else str(split)
         most, least = frame.row(-1, named=True), frame.row(0, named=True)
         at = frame.filter(pl.col("ways") == 5).row(0, named=True) if 5 in frame["ways"] else least
-        text = f"{where}: {most['classes']} classes; {at['ways']}-way tasks have room for {at['images']} images a class"
+        text = (
+            f"{where}: {most['classes']} classes; {at['ways']}-way tasks have room for {at['images']} images per class"
+        )
         if at["shots"]:
             text += f" ({at['shots']} shots with {QUERIES} queries)"
         found.append(Remark("note", f"{text}, {most['ways']}-way tasks for {most['images']}"))

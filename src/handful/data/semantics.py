@@ -44,7 +44,7 @@ class Semantics:
     def of(
         cls, names: Sequence[str], matrix: NDArray, taxonomy: Taxonomy | None = None, source: str = "given"
     ) -> Semantics:
-        """From a matrix with a row a class; inner nodes of the taxonomy are left undescribed."""
+        """From a matrix with a row per class; inner nodes of the taxonomy are left undescribed."""
         described = Descriptions(tuple(names), np.asarray(matrix, dtype=np.float32), source)
         if taxonomy is None:
             return cls(described)

@@ -133,7 +133,7 @@ def episode_sheet(
         The class number answered for each query: right ones are framed in green, wrong ones in red with the class that
         was answered. Scores (n_query, n_classes) are taken too.
     most
-        At most this many queries a class are shown.
+        At most this many queries per class are shown.
     """
     guesses = None if predictions is None else np.asarray(predictions)
     if guesses is not None and guesses.ndim == 2:
@@ -141,12 +141,15 @@ def episode_sheet(
     if guesses is not None and len(guesses) != len(episode.query):
         raise BadInput(f"{len(guesses)} predictions for {len(episode.query)} queries; give one a query")
     names = [_class_name(episode, c) for c in range(episode.n_classes)]
+    brief = [name.rsplit("/", 1)[-1].strip() for name in names]  # all that there is room for below an image
+    if len(set(brief)) < len(brief):
+        brief = names
     lines: Lines = []
     for c, name in enumerate(names):
         support = episode.support[episode.support_labels == c][:most]
         asked = np.flatnonzero(episode.query_labels == c)[:most]
         marks: Marks = (
-            None if guesses is None else [("", RIGHT) if g == c else (names[g], WRONG) for g in guesses[asked]]
+            None if guesses is None else [("", RIGHT) if g == c else (brief[g], WRONG) for g in guesses[asked]]
         )
         if len(support) or len(asked):
             lines.append((name, [(support, None), (episode.query[asked], marks)]))
@@ -160,6 +163,14 @@ def _class_name(episode: Any, c: int) -> str:
     return f"{name} (unseen)" if unseen else name
 
 
+def _two_lines(text: str, width: int, size: int) -> list[str]:
+    """A text broken between words where one line has no room for it."""
+    words, first = text.split(), ""
+    while words and _font(size).getlength(f"{first} {words[0]}".strip()) <= width:
+        first = f"{first} {words.pop(0)}".strip()
+    return [_fitted(part, width, size) for part in (first, " ".join(words)) if part]
+
+
 def _lines(collection: Collection, lines: Lines, headings: tuple[str, ...], side: int) -> Image.Image:
     """Lines of groups of images; a class's name stands above its line."""
     rows = [numbers for _, groups in lines for numbers, _ in groups]
@@ -167,7 +178,7 @@ def _lines(collection: Collection, lines: Lines, headings: tuple[str, ...], side
     n_groups = len(headings)
     counts = [max([len(groups[g][0]) for _, groups in lines] or [0]) for g in range(n_groups)]
     marked = any(marks is not None for _, groups in lines for _, marks in groups)
-    step, height = side + GAP, LINE + side + GAP + (LINE if marked else 0)
+    step, height = side + GAP, LINE + side + GAP + (2 * LINE if marked else 0)
     starts = [GAP + sum(counts[:g]) * step + g * 3 * GAP for g in range(n_groups)]
     top = GAP + (LINE + 2 if any(headings) else 0)
     width = max(GAP + sum(counts) * step + (n_groups - 1) * 3 * GAP, 160)
@@ -186,7 +197,8 @@ def _lines(collection: Collection, lines: Lines, headings: tuple[str, ...], side
                     said, colour = marks[i]
                     box = (x - 2, y + LINE - 2, x + picture.width + 1, y + LINE + picture.height + 1)
                     pen.rectangle(box, outline=colour, width=2)
-                    pen.text((x, y + LINE + side + 2), _fitted(said, side, 10), colour, _font(10))
+                    for k, part in enumerate(_two_lines(said, side, 10)):
+                        pen.text((x, y + (1 + k) * LINE + side + 2), part, colour, _font(10))
     # Beside the pictures only: names run across it.
     for start in starts[1:]:
         for at in range(len(lines)):

@@ -29,7 +29,7 @@ class Stats:
         One row, as Table 1 of MetaCoCo (Zhang et al., ICLR 2024) has it: classes and samples, all and by split, and the
         number of contexts.
     by_split
-        split, classes, images, and the fewest, median and most images a class.
+        split, classes, images, and the fewest, median and most images per class.
     by_class
         As its Table 4: split (train, valid, test), class, images; the largest first within a split.
     by_dataset, by_context

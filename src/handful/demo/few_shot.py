@@ -43,7 +43,7 @@ def few_shot(seed: int, steps: int) -> DemoPart:
         "Few-shot, any way and any shot",
         [
             "Training sees glyphs in some drawing media; the tasks ask for other glyphs in media never seen, with 2 to 20 "
-            "classes and 1 to 20 images a class. Normalised accuracy is 0 for guessing and 100 for perfection.",
+            "classes and 1 to 20 images per class. Normalised accuracy is 0 for guessing and 100 for perfection.",
             f"ProtoNet against class means of raw pixels on the same {len(runs['pixels'].frame)} tasks: {best}.",
         ],
         [

@@ -24,7 +24,7 @@ def hits_at(scores: NDArray, truth: NDArray, k: int) -> NDArray[np.float64]:
 
 
 def over_classes(values: NDArray, weights: NDArray | None = None) -> Estimate:
-    """A mean with a t interval over classes; with weights (images a class) the ratio mean, its error linearised."""
+    """A mean with a t interval over classes; with weights (images per class) the ratio mean, its error linearised."""
     if weights is None or len(values) < 2:
         found = mean_interval(values, over="classes")
         if weights is None or not len(values):
@@ -50,7 +50,7 @@ def harmonic(seen: Estimate, unseen: Estimate) -> Estimate:
 
 
 def _per_class(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row a class, though tasks beyond the last class ask again."""
+    """One row per class, though tasks beyond the last class ask again."""
     return frame.group_by("class", "seen", maintain_order=True).agg(
         pl.col("hit1").mean(), pl.col("hit5").mean(), pl.col("queries").mean()
     )

@@ -31,7 +31,7 @@ class Compute(metaclass=Checked):
         ``float32``; ``bfloat16`` or ``float16`` by autocast in the backbone, heads and losses stay in float32. ``auto`` lets
         each evaluation take bfloat16 where the processor has it and no mean over the first tasks moves by more than 0.001; else it is float32.
     batch
-        Images a batch when embedding; every batch is padded to this size, so that the last bits do not depend on how
+        Images per batch when embedding; every batch is padded to this size, so that the last bits do not depend on how
         many images there are.
     threads
         Threads within one operation. With 1, the default, embedding and evaluation still use every core (see `handful.cores`): each batch and each

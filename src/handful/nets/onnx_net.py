@@ -16,7 +16,7 @@ from handful.nets.given import as_maps
 from handful.nets.preprocessing import Preprocessing, of_transformers
 
 
-class Session:
+class OnnxSession:
     """A graph ready to run, one thread a call; copies share it, and another process opens the file again."""
 
     def __init__(self, path: str):
@@ -27,11 +27,11 @@ class Session:
         self.path, self.run = path, runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         (self.input,) = self.run.get_inputs()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Session:
+    def __deepcopy__(self, memo: dict[int, Any]) -> OnnxSession:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Session, (self.path,)
+        return OnnxSession, (self.path,)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         one = isinstance(self.input.shape[0], int)
@@ -60,7 +60,7 @@ class Onnx(Elsewhere):
             raise BadInput(f"{model or 'nothing'} is not a file; write onnx:FILE")
         require("onnxruntime", "onnx")
         try:
-            self.session = Session(str(path.resolve()))
+            self.session = OnnxSession(str(path.resolve()))
             sides = [v if isinstance(v, int) else 0 for v in self.session.input.shape[2:]]
         except Exception as error:  # the runtime has errors of its own for every kind of damage
             reason = (str(error).splitlines() or [type(error).__name__])[0][:200]

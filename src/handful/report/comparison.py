@@ -135,7 +135,7 @@ class Comparison:
 
     @cached_property
     def tasks(self) -> pl.DataFrame:
-        """One row a task, in the order of `scores`: what the tasks are, without any method's scores."""
+        """One row per task, in the order of `scores`: what the tasks are, without any method's scores."""
         frame = self.first.frame.sort("repeat", "task")
         known = {c for m in self.first.metrics for c in m.columns}
         return frame.select([c for c in frame.columns if c not in known and "/" not in c and not c.startswith("hit")])

@@ -61,6 +61,8 @@ WORDS = {
     "seen": "accuracy on seen pairs",
     "harmonic1": "harmonic mean of accuracy on seen and unseen classes",
     "top1": "accuracy",
+    "unsupervised": "accuracy without labels (unsupervised)",
+    "clustering": "clustering accuracy",
     "nmi": "normalised mutual information (nmi)",
     "ari": "adjusted Rand index (ari)",
 }

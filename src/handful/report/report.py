@@ -185,7 +185,7 @@ class Report:
 
     @property
     def frame(self) -> pl.DataFrame:
-        """One row a method and set of tasks."""
+        """One row per method and set of tasks."""
         rows = [{"tasks": b.title, **row} for b in self.comparisons for row in method_facts(b)]
         return pl.DataFrame(rows, infer_schema_length=None)
 

@@ -43,7 +43,7 @@ def pooled(comparison: Comparison, label: str) -> Run:
 
 
 def method_facts(comparison: Comparison) -> list[dict[str, Any]]:
-    """One row a method, best first: estimate, verdict, p against the best."""
+    """One row per method, best first: estimate, verdict, p against the best."""
     rows = []
     for label in comparison.labels:
         e, pair = comparison.estimate(label), comparison.against_best(label)
@@ -216,7 +216,7 @@ def reported_sheet(rows: list[dict[str, Any]], facts: dict[str, Any], name: str)
 
 
 def reported_rows(entries: list[RunEntry]) -> list[dict[str, Any]]:
-    """One row a method and test of a recipe, measured beside reported, in the units shown."""
+    """One row per method and test of a recipe, measured beside reported, in the units shown."""
     cells: dict[tuple[str, str], list[RunEntry]] = {}
     for entry in entries:
         if entry.test:

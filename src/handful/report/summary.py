@@ -24,7 +24,7 @@ def point(x: float, e: Estimate) -> tuple[float, float, float, float]:
 
 
 def run_table(runs: Mapping[str, Run], columns: list[str]) -> pl.DataFrame:
-    """One row a run, one column a metric, each cell 'mean ± half'."""
+    """One row per run, one column per metric, each cell 'mean ± half'."""
     rows = []
     for label, run in runs.items():
         cells = {

@@ -97,7 +97,10 @@ def recipe_text(result: RecipeResult) -> str:
     head = f"{recipe.title}" + (f" ({recipe.paper}, {recipe.table})" if recipe.paper else "")
     counts = sorted({len(run.frame) for run in result.runs.values()})
     many = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}" if counts else "no"
-    lines = [head, f"measured on {result.collection.id}, {many} tasks a cell: mean ± {SHOWN} half interval; [reported]"]
+    lines = [
+        head,
+        f"measured on {result.collection.id}, {many} tasks per cell: mean ± {SHOWN} half interval; [reported]",
+    ]
     if frame["reported"].is_not_null().any():
         where = recipe.reported_on or "the paper's own collection"
         lines.append(
@@ -111,7 +114,7 @@ def recipe_text(result: RecipeResult) -> str:
 
 
 def recipe_grid(result: RecipeResult) -> pl.DataFrame:
-    """One row a method (with GL, LL, TT and its backbone where it has them), one column a test, each cell a text."""
+    """One row per method (with GL, LL, TT and its backbone where it has them), one column per test, each cell a text."""
     return cells_grid(result.frame, [t.label for t in result.recipe.test])
 
 

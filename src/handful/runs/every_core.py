@@ -106,7 +106,7 @@ def on_threads(
     threads: int, work: Work, context: Any, first: Any, waiting: deque[Any], enough: Callable[[float], bool]
 ) -> Iterator[Any]:
     """Items on threads of this process, each on one core; ends early, with the rest still waiting, when ``enough`` says so of the
-    seconds an item."""
+    seconds per item."""
     spare, mine = [first], local()
 
     def begin() -> None:

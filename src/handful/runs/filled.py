@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class RecipeResult:
-    """The filled table: one row a method and test, reported beside measured."""
+    """The filled table: one row per method and test, reported beside measured."""
 
     recipe: Recipe
     collection: Collection

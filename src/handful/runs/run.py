@@ -1,4 +1,4 @@
-"""A run: method x benchmark x seed, one row a task."""
+"""A run: method x benchmark x seed, one row per task."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Run:
     Attributes
     ----------
     frame
-        One row a task: repeat, task, ways, shots, dataset, every metric.
+        One row per task: repeat, task, ways, shots, dataset, every metric.
     identity
         What was run: collection id, part, rule, seed, method, code version.
     """

@@ -26,9 +26,9 @@ class WholeGroup(Rule):
     group
         The column whose value a task's classes share.
     shots
-        Support images a class; 0 for all that the queries leave, which may differ between classes.
+        Support images per class; 0 for all that the queries leave, which may differ between classes.
     queries
-        Query images a class; 0 where the support alone is asked about.
+        Query images per class; 0 where the support alone is asked about.
     """
 
     group: str = "alphabet"
@@ -66,7 +66,7 @@ class WholeGroup(Rule):
                 small = own[sizes[own].argmin()]
                 raise Infeasible(
                     f"class {self.part.class_names[small]} of {self.group} {name} has {sizes[small]} images, "
-                    f"{least} are needed; largest feasible: {int(sizes[own].min())} images a class (shots + queries)"
+                    f"{least} are needed; largest feasible: {int(sizes[own].min())} images per class (shots + queries)"
                 )
 
     def draw_block(self, seed: int, start: int, stop: int) -> list[Episode]:

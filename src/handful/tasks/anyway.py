@@ -17,7 +17,7 @@ _ONE = np.uint64(1)
 
 @dataclass(frozen=True)
 class AnyWay(Rule):
-    """Ways and shots drawn uniformly from ranges (Cross-Domain MetaDL: ways 2-20, shots 1-20, 20 queries a class).
+    """Ways and shots drawn uniformly from ranges (Cross-Domain MetaDL: ways 2-20, shots 1-20, 20 queries per class).
 
     A task's classes belong to one data set. ``datasets="uniform"`` draws a data set for each task; ``"each"`` takes
     them in turn, so that n tasks are n / D from each (the competition's meta-test). Shots are capped by the smallest
@@ -51,7 +51,7 @@ class AnyWay(Rule):
                 raise Infeasible(
                     f"data set {dataset!r} of {self.part.id} has {len(pool)} classes with "
                     f"{whole_range(self.shots, 'shots')[0]} + {self.queries} images, {fewest} are needed; largest feasible: "
-                    f"{len(pool)} ways, or {at} images a class (shots + queries) at {fewest} ways"
+                    f"{len(pool)} ways, or {at} images per class (shots + queries) at {fewest} ways"
                 )
 
     def draw_block(self, seed: int, start: int, stop: int) -> list[Episode]:

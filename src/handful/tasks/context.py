@@ -33,7 +33,7 @@ class ContextShift(Rule):
     Parameters
     ----------
     ways, shots, queries
-        Classes; support and query images a class. The paper does not give the number of queries; 15 is the custom.
+        Classes; support and query images per class. The paper does not give the number of queries; 15 is the custom.
     shift
         The dial: the share of shifted queries, 0 (all iid) to 1 (all ood or conflicting).
     contexts
@@ -164,7 +164,7 @@ class ContextShift(Rule):
                 return self._episodes(seed, numbers, picked, shown)
         raise Infeasible(
             f"{self.part.id}: {ATTEMPTS} drawings found no {self.ways} classes whose contexts serve {self.name} tasks "
-            f"of {self.shots} + {self.queries} images a class; lower ways or queries"
+            f"of {self.shots} + {self.queries} images per class; lower ways or queries"
             + ("" if self.target == "conflicting" or not self.conflict else ", or set conflict=false")
         )
 

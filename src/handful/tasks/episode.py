@@ -129,7 +129,7 @@ class Support:
     """What the learner may learn one task from. Each part is None unless the rule shows it.
 
     ``images`` are uint8 ``(n, h, w, c)`` or float features ``(n, d)``; ``labels`` int64 flat over ``shape``;
-    ``descriptions`` one matrix an axis, a row a class.
+    ``descriptions`` one matrix per axis, a row per class.
     """
 
     shape: tuple[int, ...]

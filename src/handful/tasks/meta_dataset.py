@@ -36,7 +36,7 @@ class MetaDataset(Rule):
 
     Ways are uniform from 5 to 50 (or all classes there are). Then, with ``|c|`` the images of class c,
 
-    - q = min(10, half of the smallest class) queries a class;
+    - q = min(10, half of the smallest class) queries per class;
     - S = min(500, sum_c ceil(b * min(100, |c| - q))) support images, b uniform in (0, 1];
     - class c gets min(floor(r_c * (S - ways)) + 1, |c| - q) of them, r_c proportional to |c| * exp(a_c), a_c uniform in
       [log 1/2, log 2).

@@ -15,7 +15,7 @@ from handful.tasks.rule import Rule
 
 @dataclass(frozen=True)
 class NWay(Rule):
-    """N classes, K support and Q query images a class (Vinyals et al., Matching Networks, NIPS 2016).
+    """N classes, K support and Q query images per class (Vinyals et al., Matching Networks, NIPS 2016).
 
     Classes with fewer than K + Q images are never drawn. With several data sets in the collection, classes are drawn
     from all of them together; use `AnyWay` for tasks that stay inside one.
@@ -91,9 +91,9 @@ def shortage(rule: NWay, n_eligible: int) -> str:
     order = np.argsort(-sizes, kind="stable")
     small = [f"{part.class_names[c]} ({sizes[c]})" for c in np.argsort(sizes, kind="stable") if sizes[c] < each]
     largest = int(sizes[order[rule.ways - 1]]) if part.n_classes >= rule.ways else 0
-    fits = f"largest feasible: {n_eligible} ways with {each} images a class"
+    fits = f"largest feasible: {n_eligible} ways with {each} images per class"
     if largest > 1:
-        fits += f", or {largest} images a class (shots + queries) at {rule.ways} ways"
+        fits += f", or {largest} images per class (shots + queries) at {rule.ways} ways"
     text = f"{part.id} has {n_eligible} classes with the {rule.shots} + {rule.queries} images that {rule.ways}-way tasks need"
     if small:
         text += f"; too small: {', '.join(small[:8])}{', ...' if len(small) > 8 else ''}"

@@ -271,7 +271,7 @@ def _spoken(vectors: WordVectors, names: list[str]) -> list[str]:
 
 
 def _descriptions(rule: Pairs) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors of all primitives of a rule's part, one matrix an axis; zeros for dropped ones, which are never drawn."""
+    """Vectors of all primitives of a rule's part, one matrix per axis; zeros for dropped ones, which are never drawn."""
     vectors, kept = _vectors(rule.words), rule.part.__dict__.setdefault("_words", {})
     key = (vectors.id, rule.unnamed)
     if key not in kept:

@@ -30,7 +30,7 @@ class ZeroShot(Rule):
     semantics
         What describes the classes; a text is opened by :func:`handful.data.semantics.open_semantics`.
     queries
-        At most so many images a class, drawn by the seed; all of them by default.
+        At most so many images per class, drawn by the seed; all of them by default.
     """
 
     semantics: Semantics | str = "factors"

@@ -135,7 +135,7 @@ def test_deepbdcs_reduction_does_not_normalise_by_padding():
 
 
 # What Fei-Long121/DeepBDC at adfab39 answers in training mode (methods/bdc_module.py, `metric` of methods/meta_deepbdc.py, in
-# double precision): maps of a sine, the reduction's weights another, classes in order, two queries a class.
+# double precision): maps of a sine, the reduction's weights another, classes in order, two queries per class.
 PUBLIC_BDC = {
     1: [
         [0.503988, 0.502194, 0.502187],

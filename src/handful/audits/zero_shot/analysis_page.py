@@ -56,7 +56,7 @@ def save_analysis_page(found: Analysis, path: str | Path) -> Path:
 
 
 def accuracy_table(found: Analysis) -> pl.DataFrame:
-    """One row a method, the ceiling last."""
+    """One row per method, the ceiling last."""
     titles = {
         "top1": "ZSL @1",
         "top5": "ZSL @5",
@@ -96,14 +96,11 @@ def _answers(found: Analysis) -> list[Section]:
         "unrelated; only the last is surely an error. Images of test classes; GZSL offers the training classes too."
     )
     caption = "Where answers fall (the paper's Figures 2, 11, 12)."
-    return [
-        Section(
-            "Answers",
-            [text],
-            tables=[Table(pl.DataFrame(rows))],
-            figures=[Figure(shares_figure(found.answers), caption, caption)],
-        )
-    ]
+    return [_shown("Answers", text, rows, Figure(shares_figure(found.answers), caption, caption))]
+
+
+def _shown(title: str, text: str, rows: list[dict[str, str]], figure: Figure) -> Section:
+    return Section(title, [text], tables=[Table(pl.DataFrame(rows))], figures=[figure])
 
 
 def _word_accuracy(found: Analysis) -> list[Figure]:
@@ -141,7 +138,7 @@ def _population_accuracy(found: Analysis) -> list[Figure]:
     if "population" not in found.against:
         return []
     caption = f"Accuracy of test sets of {found.group} classes against how many images they have (Figure 5, right)."
-    return [Figure(against_figure(found.against["population"], "mean images a class"), caption, caption)]
+    return [Figure(against_figure(found.against["population"], "mean images per class"), caption, caption)]
 
 
 def _factors(found: Analysis) -> list[Section]:
@@ -163,14 +160,7 @@ def _factors(found: Analysis) -> list[Section]:
         "add up, and the figure draws them in proportion."
     )
     caption = "What the reported error is made of (Figures 6, 16, 17)."
-    return [
-        Section(
-            "Factors",
-            [text],
-            tables=[Table(pl.DataFrame(rows))],
-            figures=[Figure(factors_figure(found.factors), caption, caption)],
-        )
-    ]
+    return [_shown("Factors", text, rows, Figure(factors_figure(found.factors), caption, caption))]
 
 
 def _growing(found: Analysis) -> list[Section]:

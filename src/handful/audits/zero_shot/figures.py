@@ -71,7 +71,7 @@ def depth_figure(rows: Sequence[tuple[int, int, float]]) -> str:
     figure, axes = _axes()
     axes.bar([r[0] for r in rows], [r[2] for r in rows], color=COLOURS[0])
     axes.set_xlabel("distance from the root")
-    axes.set_ylabel("mean images a class")
+    axes.set_ylabel("mean images per class")
     return _svg(figure)
 
 

@@ -76,7 +76,7 @@ def population_figures(found: SplitAudit) -> list[Figure]:
         for d in np.unique(found.depth)
     ]
     return [
-        _figure(cumulative_figure(found.population, "images a class", log=True), "Population (Figure 5, left)."),
+        _figure(cumulative_figure(found.population, "images per class", log=True), "Population (Figure 5, left)."),
         _figure(depth_figure(rows), "Population by distance from the root (Figure 15)."),
     ]
 

@@ -146,7 +146,7 @@ def audit_split(
     among
         Classes that may carry a test class's word as their own; the training classes by default.
     population
-        Images a class.
+        Images per class.
     predictions
         Per setting (``zsl``, ``gzsl``, ...) the true and the predicted classes of images.
     """

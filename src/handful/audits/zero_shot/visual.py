@@ -20,7 +20,7 @@ RIDGE = 0.3
 
 
 def population(labels: Sequence[str] | NDArray, classes: Sequence[str]) -> NDArray[np.int64]:
-    """Images a class; a class without any is refused by name."""
+    """Images per class; a class without any is refused by name."""
     names, counts = np.unique(np.asarray(labels), return_counts=True)
     found = dict(zip(names.tolist(), counts.tolist(), strict=True))
     empty = [c for c in classes if c not in found]

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from handful.cli.options import Json, Scheme, Seed, Set, Threads, compute_of, emit, parse_settings, semantics_of
+from handful.cli.groups import Computing, spread
+from handful.cli.options import Json, Scheme, Seed, Set, emit, parse_settings, semantics_of
 from handful.cli.zero_shot.learners import fitted, has_split
 from handful.cli.zero_shot.options import (
     Among,
@@ -26,6 +27,7 @@ from handful.cli.zero_shot.options import (
 from handful.errors import BadInput
 
 
+@spread
 def analyse(
     methods: Annotated[str, typer.Argument(help="Methods by name or model folders, with commas between.")],
     collection: Annotated[str, typer.Argument(help="Packed collection with train and test splits.")],
@@ -55,7 +57,7 @@ def analyse(
     setting: Set = None,
     seed: Seed = 0,
     save: Annotated[Path | None, typer.Option("--save", help="Keep the fitted learners in this folder.")] = None,
-    threads: Threads = 1,
+    computing: Computing = Computing(),
     page: Page = None,
     json: Json = False,
 ) -> None:
@@ -97,7 +99,7 @@ def analyse(
     wanted = frequency_of(counts, rare, frequency)
     rivals = read_classes(among) if among else None
     sizes = read_counts(population) if population else None
-    compute = compute_of("cpu", "float32", 64, threads)
+    compute = computing.compute()
     settings = _settings(parse_settings(setting), names)
     learners: dict[str, Any] = {}
     for name in names:

@@ -29,7 +29,7 @@ class Knobs(metaclass=Checked):
     classes
         How many values of the label factor (of each, for a pair) there are; 0 for all (40 of each for a pair).
     images
-        Images a class (a pair, in pair collections).
+        Images per class (a pair, in pair collections).
     size, grey, noise, size_range
         Side in pixels; one channel; strength of the noise factor; the glyph's side as a share of the image's.
     seed

@@ -54,7 +54,7 @@ class CentroidNet(Clusterer):
 
     Notes
     -----
-    Public code: Adam 1e-3 halved every 2,000 tasks; 5-way 5-shot, 5 training queries a class; 100,000 tasks on Omniglot.
+    Public code: Adam 1e-3 halved every 2,000 tasks; 5-way 5-shot, 5 training queries per class; 100,000 tasks on Omniglot.
     Shown cluster sizes become the plan's column weights; otherwise clusters are taken to be equal.
     """
 

@@ -59,7 +59,7 @@ class PUTM(Pretrained):
         0.6, ρ = 0.5, 128 and 64 hidden units, Adam at 0.001 with momenta 0.5 and 0.99, as in the public code for queries
         of unequal numbers (ρ = 1 for equal ones).
     iterations, inner_steps
-        50 rounds of 30 steps of ψ, as there: some seconds a task on one core.
+        50 rounds of 30 steps of ψ, as there: some seconds per task on one core.
     step
         α; below 0 (the default) as there: 0.2 for one shot, 0.1 for more.
 

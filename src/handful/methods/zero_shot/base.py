@@ -11,7 +11,7 @@ from handful.errors import BadInput, Mismatch
 from handful.methods.contract import Method
 from handful.methods.stages import Stage
 from handful.methods.zero_shot import tuning
-from handful.methods.zero_shot.data import Candidates, Given, State, Training
+from handful.methods.zero_shot.data import Candidates, Lessons, State, Training
 from handful.methods.zero_shot.learner import ZeroShotLearner
 from handful.nets.compute import Compute
 from handful.nets.given import Net
@@ -113,7 +113,7 @@ class ZeroShotMethod(Method):
         works += [tuning.choose_bias] if self.calibration == "validation" else []
         return [Stage("batches", work=work) for work in [*works, tuning.fit_all]]
 
-    def learner(self, given: Given, compute: Compute) -> ZeroShotLearner:
+    def learner(self, given: Lessons, compute: Compute) -> ZeroShotLearner:
         """Fit with these options, whatever the validation classes say."""
         made = ZeroShotLearner(self, given.shape, {}, compute)
         x = given.x

@@ -70,7 +70,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class Lessons:
     """Training data as read from a rule, before any normalisation."""
 
     x: Tensor
@@ -81,11 +81,11 @@ class Given:
     shape: tuple[int, ...]
     memo: dict[Any, Any] = field(default_factory=dict)
 
-    def only(self, rows: Tensor) -> Given:
+    def only(self, rows: Tensor) -> Lessons:
         """The same classes with some of the images, and a memory of its own."""
         return replace(self, x=self.x[rows], y=self.y[rows], memo={})
 
-    def joined(self, more: Given) -> Given:
+    def joined(self, more: Lessons) -> Lessons:
         """Both sets of classes as one; they must be described by the same semantics."""
         same = (self.graph is None) == (more.graph is None) and self.s.shape[1] == more.s.shape[1]
         if self.graph is not None and more.graph is not None:
@@ -95,7 +95,7 @@ class Given:
         places = None
         if self.places is not None and more.places is not None:
             places = torch.cat([self.places, more.places])
-        return Given(
+        return Lessons(
             torch.cat([self.x, more.x]),
             torch.cat([self.y, more.y + len(self.s)]),
             torch.cat([self.s, more.s]),
@@ -105,7 +105,7 @@ class Given:
         )
 
 
-def read(method: ZeroShotMethod, rule: ZeroShot, compute: Compute) -> Given:
+def read(method: ZeroShotMethod, rule: ZeroShot, compute: Compute) -> Lessons:
     """Features and descriptions of the training classes, checked."""
     rule.check()
     part, semantics = rule.part, rule.described
@@ -123,7 +123,7 @@ def read(method: ZeroShotMethod, rule: ZeroShot, compute: Compute) -> Given:
             "remove these images"
         )
     device = compute.device
-    return Given(
+    return Lessons(
         torch.as_tensor(x, device=device),
         torch.as_tensor(part.classes, device=device),
         torch.as_tensor(shown[0], device=device, dtype=torch.float32),

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from handful.errors import BadInput, Mismatch
 from handful.methods.contract import Learner, Predictor
-from handful.methods.zero_shot.data import Candidates, ClassGraph, Given, State
+from handful.methods.zero_shot.data import Candidates, ClassGraph, Lessons, State
 from handful.nets import build as build_net
 from handful.nets.compute import Compute
 from handful.nets.features import embed_images
@@ -30,7 +30,7 @@ class ZeroShotLearner(Learner):
         self.tuning: list[dict[str, Any]] = []
         self._net: nn.Module | None = None
         self._last: tuple[Any, ZeroShotPredictor] | None = None
-        self.given: Given | None = None  # what it learns from, while it does
+        self.given: Lessons | None = None  # what it learns from, while it does
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_net": None, "_last": None, "given": None}

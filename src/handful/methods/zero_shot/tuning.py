@@ -11,7 +11,7 @@ import torch
 
 from handful.errors import BadInput, Mismatch
 from handful.methods.answering import answers
-from handful.methods.zero_shot.data import Given, read
+from handful.methods.zero_shot.data import Lessons, read
 from handful.methods.zero_shot.learner import ZeroShotLearner
 from handful.metrics.zero_shot import hits_at, stacking_of
 from handful.nets.compute import Compute
@@ -37,7 +37,7 @@ def check(method: ZeroShotMethod, train: ZeroShot, valid: Rule) -> None:
         raise BadInput(f"validation classes must be unseen, but {both[0]} is in train too ({len(both)} such)")
 
 
-def given_to(learner: ZeroShotLearner, train: Rule) -> Given:
+def given_to(learner: ZeroShotLearner, train: Rule) -> Lessons:
     """Features and descriptions of the training classes, read once for all stages."""
     if learner.given is None:
         learner.given = read(learner.method, cast(ZeroShot, train), learner.compute)
@@ -80,7 +80,7 @@ def tried(method: ZeroShotMethod) -> dict[str, tuple[Any, ...]]:
 
 
 def choose(
-    method: ZeroShotMethod, given: Given, valid: ZeroShot, compute: Compute
+    method: ZeroShotMethod, given: Lessons, valid: ZeroShot, compute: Compute
 ) -> tuple[ZeroShotLearner, list[dict[str, Any]]]:
     """The learner whose options are best on the validation classes (the first of equals), and all tries.
 
@@ -156,7 +156,7 @@ def validate(learner: ZeroShotLearner, rule: ZeroShot) -> float:
     return hits / total
 
 
-def bias(method: ZeroShotMethod, given: Given, train: ZeroShot, valid: ZeroShot, compute: Compute) -> float:
+def bias(method: ZeroShotMethod, given: Lessons, train: ZeroShot, valid: ZeroShot, compute: Compute) -> float:
     """The bias against seen classes of the largest harmonic mean on validation (Chao et al., ECCV 2016).
 
     One in five images of every training class is held out, the method is fitted on the others, and both these images
