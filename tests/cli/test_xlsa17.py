@@ -108,3 +108,17 @@ def test_generalised_candidates_are_all_classes_and_refitting_lifts_validation_c
         valid = frame["class"].is_in(collection.part("valid").class_names)
         hit[refit] = float(frame.filter(valid)["hit1"].mean())
     assert hit[True] > hit[False] + 0.3
+
+
+def test_an_analysis_counts_refitted_validation_classes_as_seen(
+    birds: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(capsys, "data", "pack", birds, tmp_path / "cub", "--as", "features")
+    edges = [f"{c + 1:03d}.Bird,family{c % 7}" for c in range(CLASSES)] + [f"family{i},bird" for i in range(7)]
+    (tmp_path / "tree.csv").write_text("child,parent\n" + "\n".join(edges) + "\n")
+    for refit, seen in (("true", 28), ("false", 20)):
+        found, _ = call(
+            *(capsys, "zero-shot", "analyse", "eszsl", tmp_path / "cub", "--taxonomy", tmp_path / "tree.csv"),
+            *("-s", f"refit={refit}", "--group", "4", "--levels", "2", "--each", "1", "--json"),
+        )
+        assert found["split"]["train_classes"] == seen
