@@ -90,6 +90,21 @@ def test_one_command_tunes_and_tests(birds: Path, tmp_path: Path, capsys: pytest
     assert seen["validation"]["harmonic1"] > seen["0"]["harmonic1"] + 0.1
 
 
+@pytest.mark.slow
+def test_the_recipe_of_cub_fills_its_table(birds: Path, tmp_path: Path) -> None:
+    from handful.data.importers.features import pack_features
+    from handful.runs.recipe import read_recipe, run_recipe
+
+    pack_features(read_features(birds), tmp_path / "p", "cub")
+    recipe = read_recipe("zero-shot/cub")
+    assert all(set(m.reported) <= {t.label for t in recipe.test} and m.reported["ZSL @1"] > 30 for m in recipe.method)
+    found = run_recipe(recipe, collection=str(tmp_path / "p")).frame
+    assert len(found) == 6 * 2
+    measured = dict(zip(zip(found["method"], found["test"], strict=True), found["measured"], strict=True))
+    # Twelve candidates: chance is 8.3.
+    assert all(value > 3 * 100 / 12 for (_, test), value in measured.items() if test == "ZSL @1"), measured
+
+
 def test_generalised_candidates_are_all_classes_and_refitting_lifts_validation_classes(birds: Path, tmp_path) -> None:
     from handful.data.importers.features import pack_features
     from handful.runs.evaluate import evaluate
