@@ -90,6 +90,21 @@ def test_one_command_tunes_and_tests(birds: Path, tmp_path: Path, capsys: pytest
     assert seen["validation"]["harmonic1"] > seen["0"]["harmonic1"] + 0.1
 
 
+@pytest.mark.slow
+def test_the_recipe_of_cub_fills_its_table(birds: Path, tmp_path: Path) -> None:
+    from handful.data.importers.features import pack_features
+    from handful.runs.recipe import read_recipe, run_recipe
+
+    pack_features(read_features(birds), tmp_path / "p", "cub")
+    recipe = read_recipe("zero-shot/cub")
+    assert all(set(m.reported) <= {t.label for t in recipe.test} and m.reported["ZSL @1"] > 30 for m in recipe.method)
+    found = run_recipe(recipe, collection=str(tmp_path / "p")).frame
+    assert len(found) == 6 * 2
+    measured = dict(zip(zip(found["method"], found["test"], strict=True), found["measured"], strict=True))
+    # Twelve candidates: chance is 8.3.
+    assert all(value > 3 * 100 / 12 for (_, test), value in measured.items() if test == "ZSL @1"), measured
+
+
 def test_generalised_candidates_are_all_classes_and_refitting_lifts_validation_classes(birds: Path, tmp_path) -> None:
     from handful.data.importers.features import pack_features
     from handful.runs.evaluate import evaluate
@@ -108,3 +123,17 @@ def test_generalised_candidates_are_all_classes_and_refitting_lifts_validation_c
         valid = frame["class"].is_in(collection.part("valid").class_names)
         hit[refit] = float(frame.filter(valid)["hit1"].mean())
     assert hit[True] > hit[False] + 0.3
+
+
+def test_an_analysis_counts_refitted_validation_classes_as_seen(
+    birds: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(capsys, "data", "pack", birds, tmp_path / "cub", "--as", "features")
+    edges = [f"{c + 1:03d}.Bird,family{c % 7}" for c in range(CLASSES)] + [f"family{i},bird" for i in range(7)]
+    (tmp_path / "tree.csv").write_text("child,parent\n" + "\n".join(edges) + "\n")
+    for refit, seen in (("true", 28), ("false", 20)):
+        found, _ = call(
+            *(capsys, "zero-shot", "analyse", "eszsl", tmp_path / "cub", "--taxonomy", tmp_path / "tree.csv"),
+            *("-s", f"refit={refit}", "--group", "4", "--levels", "2", "--each", "1", "--json"),
+        )
+        assert found["split"]["train_classes"] == seen

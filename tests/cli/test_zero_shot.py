@@ -143,6 +143,28 @@ def test_build_writes_a_split_that_keeps_its_promises(toy_files: Path, capsys: p
     assert code == 2 and "12 candidates are left" in err
 
 
+def test_build_lets_other_classes_compete_for_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The queen of chess is the word's first meaning among the candidates; not once the monarch competes too."""
+    rows = ["queen,chess", "bishop,chess", "pawn,chess", "Queen,people", "chess,top", "people,top", "t,top"]
+    (tmp_path / "tree.csv").write_text("child,parent\n" + "\n".join(rows) + "\n")
+    (tmp_path / "v.txt").write_text(
+        "queen 1 0.1\nbishop 0 1\npawn 0 0.9\nchess 0.1 1\npeople 1 0\ntea 0.5 0.5\ntop 0.4 0.4\n"
+    )
+    write_classes(tmp_path / "t.txt", ["t"])
+    write_classes(tmp_path / "pool.txt", ["queen", "bishop", "pawn"])
+    write_classes(tmp_path / "among.txt", ["Queen"])
+    common = ["zero-shot", "build", "--train", tmp_path / "t.txt", "--candidates", tmp_path / "pool.txt", "-n", 2]
+    common += ["--taxonomy", tmp_path / "tree.csv", "--json"]
+    left = {}
+    for among in ([], ["--among", tmp_path / "among.txt"]):
+        code, out, err = call(capsys, *common, "--words", tmp_path / "v.txt", *among)
+        assert code == 0, err
+        left[bool(among)] = next(s for s in json.loads(out)["steps"] if s["step"] == "polysemy")["after"]
+    assert left == {False: 3, True: 2}
+    code, _, err = call(capsys, *common, "--among", tmp_path / "among.txt")
+    assert code == 2 and "--among needs --words" in err
+
+
 def test_hops_tell_the_recomputed_split_from_the_published(toy_files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_classes(toy_files / "pool.txt", ["zebra", "laptop", "equine", "thing", "horse"])
     write_classes(toy_files / "old.txt", ["equine", "zebra"])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from handful.data.collection import Collection
 from handful.data.importers.arrays import read_npz
+from handful.data.sentences import encoder_name, read_texts, sentence_vectors
 from handful.data.taxonomy import Taxonomy
 from handful.data.taxonomy_csv import from_csv
 from handful.data.wordnet import wordnet
@@ -75,6 +76,15 @@ class Semantics:
         source = f"{'glosses' if glosses else 'words'} of {taxonomy.source} by {vectors.source}"
         return cls(Descriptions(tuple(classes), nodes[own], source), graph, nodes)
 
+    @classmethod
+    def of_sentences(cls, taxonomy: Taxonomy, classes: Sequence[str], model: str = "") -> Semantics:
+        """Sentence vectors of "synonyms: definition", in the graph of the classes and all above them."""
+        graph = taxonomy.subgraph(list(classes), with_ancestors=True)
+        texts = [f"{', '.join(graph.words(i))}: {definition(graph.gloss(i))}" for i in range(len(graph))]
+        nodes = sentence_vectors(texts, model)
+        source = f"sentences of {taxonomy.source} by {encoder_name(model)}"
+        return cls(Descriptions(tuple(classes), nodes[graph.index(classes)], source), graph, nodes)
+
     @property
     def dim(self) -> int:
         return self.descriptions.matrix.shape[1]
@@ -112,10 +122,15 @@ class Semantics:
         return target
 
 
+def definition(gloss: str) -> str:
+    """A gloss without its examples in quotes."""
+    return gloss.split(';  "')[0].split('; "')[0]
+
+
 def gloss_vector(gloss: str, vectors: WordVectors) -> NDArray[np.float32] | None:
     """Mean vector of a definition's words of four letters or more, each once; examples in quotes are not read."""
-    text = gloss.split(';  "')[0].split('; "')[0]
-    words = dict.fromkeys(w for w in "".join(c if c.isalnum() else " " for c in text.lower()).split() if len(w) > 3)
+    text = definition(gloss).lower()
+    words = dict.fromkeys(w for w in "".join(c if c.isalnum() else " " for c in text).split() if len(w) > 3)
     rows = [row for row in (vectors.row(w) for w in words) if row is not None]
     return vectors.matrix[rows].mean(axis=0) if rows else None
 
@@ -184,7 +199,9 @@ def open_semantics(spec: str, collection: Collection) -> Semantics:
     """The semantics that ``spec`` names, for all classes of a collection.
 
     ``factors``: one-hot of the label columns. ``wordnet:FILE``: classes are WordNet ids, described by the word vectors
-    of FILE; ``glosses:FILE`` the same by their definitions. Else a file of descriptions (.npz, .csv), with a hierarchy
+    of FILE; ``glosses:FILE`` the same by their definitions. ``sentences``: vectors of WordNet's definitions by the
+    sentence encoder that is installed, ``sentences:FOLDER`` by another; ``sentences@TEXTS.csv`` (rows class,text) of given
+    descriptions, for classes that need not be WordNet's. Else a file of descriptions (.npz, .csv), with a hierarchy
     of child,parent rows after a plus: ``attributes.npz+classes.csv`` or ``attributes.npz+wordnet``. ``stored`` is the
     ``descriptions.npz`` (and ``taxonomy.csv``) inside a packed collection.
     """
@@ -213,6 +230,13 @@ def _open(spec: str, key: _Key) -> Semantics:
     if kind in ("wordnet", "glosses") and file:
         classes = collection.whole.class_names
         return Semantics.of_words(wordnet(), WordVectors.open(file), classes, glosses=kind == "glosses")
+    if kind.partition("@")[0] == "sentences":
+        model, _, texts = spec.removeprefix("sentences").removeprefix(":").partition("@")
+        if not texts:
+            return Semantics.of_sentences(wordnet(), collection.whole.class_names, model)
+        told = read_texts(texts)
+        source = f"sentences of {Path(texts).name} by {encoder_name(model)}"
+        return Semantics.of(list(told), sentence_vectors(list(told.values()), model), source=source)
     if spec == "stored":
         folder = collection.path
         if folder is None or not (folder / "descriptions.npz").is_file():

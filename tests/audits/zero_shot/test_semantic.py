@@ -82,3 +82,26 @@ def test_half_of_imagenets_labels_are_shared(nouns: Taxonomy, splits: dict[str, 
     everything = splits["train"] + splits["all"]
     assert shared_labels(nouns, everything).labels == pytest.approx(0.457, abs=0.001)
     assert shared_labels(nouns, everything, elsewhere=other_words()).labels == pytest.approx(0.502, abs=0.001)
+
+
+@pytest.mark.real
+def test_the_command_says_that_half_of_imagenets_labels_are_shared(
+    nouns: Taxonomy, splits: dict[str, list[str]], tmp_path: Path
+) -> None:
+    from handful.audits.zero_shot.split_audit import audit_split
+    from handful.data.class_splits import ClassSplit
+
+    train, test = splits["train"][:1], [*splits["train"][1:], *splits["all"]]
+    found = audit_split(nouns, ClassSplit("imagenet", tuple(train), tuple(test), "given"))
+    assert found.as_dict()["shared_labels"] == pytest.approx(0.502, abs=0.001)
+    assert "50.2% of single-word labels" in str(found)
+
+
+def test_classes_named_by_phrases_alone_are_counted_by_them() -> None:
+    from handful.audits.zero_shot.split_audit import audit_split
+    from handful.data.class_splits import ClassSplit
+
+    words = {"a": ["hot dog"], "b": ["hot dog"], "c": ["lone star"], "t": ["dog"], "root": ["entity"]}
+    tree = Taxonomy.of([(n, "root") for n in "abct"], words=words)
+    found = audit_split(tree, ClassSplit("made", ("t",), ("a", "b", "c"), "given")).shared
+    assert found is not None and found.labels == pytest.approx(2 / 3)

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+from scipy.io import savemat
 
 from data.conftest import encoded, noise
 from handful.data.get.cifar import CLASSES_OF
@@ -91,6 +92,22 @@ def cub(species: int = 16, each: int = 5) -> bytes:
             files[f"CUB_200_2011/images/{name}"] = encoded(noise(100 * s + i, 40, 60), "JPEG")
     files["CUB_200_2011/images.txt"] = "".join(f"{i} {n}\n" for i, n in enumerate(listed, 1))
     return tarred(files)
+
+
+def xlsa17() -> bytes:
+    """xlsa17.zip: six birds of four images; the first four seen, the fourth for validation, one image of each held out."""
+    label = np.repeat(np.arange(6), 4)
+    first, seen = np.arange(24) % 4 == 0, label < 4
+    rows = {"trainval_loc": seen & ~first, "test_seen_loc": seen & first, "test_unseen_loc": ~seen,
+            "train_loc": label < 3, "val_loc": label == 3}  # fmt: skip
+    features, splits = io.BytesIO(), io.BytesIO()
+    savemat(features, {"features": np.random.default_rng(0).random((5, 24)), "labels": label[:, None] + 1})
+    names = np.array([[f"{c + 1:03d}.Bird"] for c in range(6)], dtype=object)
+    places = {k: np.flatnonzero(v)[:, None] + 1 for k, v in rows.items()}
+    savemat(splits, {"allclasses_names": names, "att": np.random.default_rng(1).random((7, 6)), **places})
+    return zipped(
+        {"xlsa17/data/CUB/res101.mat": features.getvalue(), "xlsa17/data/CUB/att_splits.mat": splits.getvalue()}
+    )
 
 
 def album(dataset: str, classes: int = 8, each: int = 5) -> bytes:

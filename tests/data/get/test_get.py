@@ -11,6 +11,7 @@ from data.conftest import encoded, handful, noise
 from handful.cache import datasets_folder
 from handful.data.get import get, verify
 from handful.data.get.cifar import SPLIT_OF
+from handful.data.get.manifest import read_manifest
 from handful.data.get.record import read_record
 from handful.data.get.web import Patience
 from handful.data.importers.omniglot import Omniglot
@@ -76,6 +77,22 @@ def test_cifar_fs_has_the_published_split_and_the_very_pixels(shop, tmp_path):
     assert [layouts.FINE[f] for f in fine[places]] == table["label"].to_numpy()[train].tolist()
     draw(got.collection)
     assert not (tmp_path / "here" / "raw").exists()
+
+
+def test_xlsa17s_archive_becomes_features_with_attributes_and_the_proposed_split(shop, tmp_path):
+    data = layouts.xlsa17()
+    url = shop.put("xlsa17.zip", data)
+    path = manifest(tmp_path, "xlsa17-cub", "xlsa17-cub", [("xlsa17.zip", [url], layouts.facts(data))])
+    for _ in range(2):
+        got = get("xlsa17-cub", tmp_path / "here", manifest=path, patience=CALM)
+        assert len(got.collection) == 24 and got.collection.card.shape == (5,)
+        assert got.collection.card.schemes[0] == "proposed" and not (tmp_path / "here" / "raw").exists()
+        assert [got.collection.part(s).n_classes for s in ("train", "valid", "test", "test_seen")] == [3, 1, 2, 4]
+        assert (got.source / "descriptions.npz").is_file()
+    assert read_manifest(None).find("xlsa17-cub", None).layout == "xlsa17-cub"
+    sun = manifest(tmp_path, "xlsa17-sun", "xlsa17-sun", [("xlsa17.zip", [url], layouts.facts(data))])
+    with pytest.raises(BadInput, match=r"holds no SUN/res101\.mat"):
+        get("xlsa17-sun", tmp_path / "there", manifest=sun, patience=CALM)
 
 
 def test_cub_has_the_split_of_a_closer_look(shop, tmp_path):

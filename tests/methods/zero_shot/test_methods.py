@@ -218,6 +218,32 @@ def test_propagation_equals_a_dense_product_and_keeps_a_constant() -> None:
     )
 
 
+def test_gcnz_has_no_bias_and_drops_before_its_last_two_layers_as_the_public_code_does() -> None:
+    """GCN_dense_mse of JudyYe/zero-shot-gcn (0902b15, src/gcn/models.py), written out with dense matrices."""
+    graph = graph_of(FIVE)
+    method = GCNZ(hidden=(6, 5, 5, 4, 4), tune=False)
+    widths = [graph.nodes.shape[1], *method.hidden, 3]
+    net = GraphNet(
+        widths,
+        method.sets(graph),
+        0.5,
+        torch.Generator().manual_seed(0),
+        bias=GCNZ.has_bias,
+        dropped=GCNZ.dropped_layers,
+    )
+    a = np.eye(5)
+    for child, parent in [(1, 0), (2, 0), (3, 1), (4, 3)]:
+        a[child, parent] = a[parent, child] = 1
+    a = a / np.sqrt(a.sum(1))[:, None] / np.sqrt(a.sum(1))
+    h = graph.nodes.numpy().astype(float)
+    for i, layer in enumerate(net.layers):
+        h = a @ (h @ layer.weight.detach().numpy())
+        h = np.maximum(h, 0.2 * h) if i < 5 else h / np.linalg.norm(h, axis=1, keepdims=True)
+    np.testing.assert_allclose(net(graph.nodes).detach(), h, rtol=1e-4, atol=1e-5)
+    assert [layer.dropout for layer in net.layers] == [0, 0, 0, 0, 0.5, 0.5]
+    assert not [name for name, _ in net.named_parameters() if name.endswith("bias")]
+
+
 def test_adgpm_groups_on_a_five_node_tree() -> None:
     graph = graph_of(FIVE)
     up = [g.to_dense().numpy() for g in groups(graph, "ancestors", farthest=2)]

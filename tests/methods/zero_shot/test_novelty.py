@@ -55,7 +55,7 @@ def reference(known: np.ndarray, asked: np.ndarray, k: int, spread: float) -> li
         near = nearest(p, skip)
         return pdist(p, near) / float(np.mean([own[i] for i in near])) - 1
 
-    scale = spread * math.sqrt(np.mean([factor(p, i) ** 2 for i, p in enumerate(known)]))
+    scale = math.sqrt(2) * spread * math.sqrt(np.mean([factor(p, i) ** 2 for i, p in enumerate(known)]))
     return [max(0.0, math.erf(factor(p, None) / scale)) for p in asked]
 
 
@@ -68,6 +68,19 @@ def test_local_outlier_probability_equals_its_definition() -> None:
     found = novelty.loop(torch.as_tensor(asked), points, distance, scale, 5)
     np.testing.assert_allclose(found, reference(known, asked, 5, 3.0), atol=1e-6)
     assert found[-1] == pytest.approx(1.0) and found[:10].mean() < 0.3
+
+
+def test_outlier_probabilities_are_those_of_the_public_package() -> None:
+    """PyNomaly 0.4.0 (PyPI), run outside: LocalOutlierProbability(known, extent=3, n_neighbors=4).fit()."""
+    known = [[1.62, -0.61], [-0.53, -1.07], [0.87, -2.3], [1.74, -0.76], [0.32, -0.25], [1.46, -2.06], [-0.32, -0.38],
+             [1.13, -1.1], [-0.17, -0.88], [0.04, 0.58], [4.0, 4.0], [2.5, -3.0]]  # fmt: skip
+    public = [0.011617, 0.066028, 0.099558, 0.015139, 0, 0, 0, 0, 0, 0.108467, 0.733282, 0.17305]
+    points = torch.tensor(known, dtype=torch.float64)
+    distance, scale = novelty.loop_fit(points, 4, 3.0)
+    # The package scores its own points, each without itself among the neighbours.
+    _, place = novelty._set_distance(points, points, 4, own=True)
+    found = torch.erf((distance / distance[place].mean(1) - 1) / scale).clamp_min(0)
+    np.testing.assert_allclose(found, public, atol=2e-6)
 
 
 def test_the_two_kinds_share_the_probability_by_hand() -> None:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from scipy.optimize import minimize
 
 from handful.methods.zero_shot.data import Candidates, Training
-from handful.methods.zero_shot.sync import SYNC
+from handful.methods.zero_shot.sync import SYNC, crammer_singer
 
 CLASSES, WIDTH, EACH = 20, 40, 15
 
@@ -67,3 +67,18 @@ def test_classes_with_one_description_share_the_best_classifier_that_both_can_ha
 
     best = minimize(shared, np.zeros(WIDTH), jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-13}).fun
     assert objective(w, twins, 1e-3)[0] == pytest.approx(best, rel=1e-3)
+
+
+def test_losses_of_pairs_of_classes_are_those_of_the_authors_code() -> None:
+    """compute_fg_W of train_W_struct.m and train_W_CS.m (pujols/Zero-shot-learning-journal,
+    11b9913, SynC/codes), their lines run in NumPy outside on these numbers; distances as in SynC_fast.m's Sig_dist_comp."""
+    x = [[1.76, 0.4, 0.98], [2.24, 1.87, -0.98], [0.95, -0.15, -0.1], [0.41, 0.14, 1.45], [0.76, 0.12, 0.44], [0.33, 1.49, -0.21]]  # fmt: skip
+    w = [[0.31, -0.85, -2.55], [0.65, 0.86, -0.74], [2.27, -1.45, 0.05], [-0.19, 1.53, 1.47]]
+    s = [[0.639707, 0.462767, 0.244994, 0.299438, 0.476378], [0.061161, 0.682963, 0.682963, 0.214063, 0.132515],
+         [0.243249, 0.273655, 0.433288, 0.334468, 0.752553], [0.133073, 0.279454, 0.212917, 0.864977, 0.332683]]  # fmt: skip
+    x, w, s = (torch.tensor(v, dtype=torch.float64) for v in (x, w, s))
+    y = torch.tensor([0, 1, 2, 3, 1, 0])
+    penalty = 0.1 / 2 * float(w.square().sum())
+    ones = torch.ones(4, 4, dtype=torch.float64)
+    assert float(crammer_singer(w, x, y, ones)) + penalty == pytest.approx(3.1406967, abs=1e-6)
+    assert float(crammer_singer(w, x, y, torch.cdist(s, s))) + penalty == pytest.approx(3.0009548, abs=1e-5)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from handful.audits.zero_shot.semantic import Frequency, Meanings, SharedLabels, labels_of, meanings, shared_labels
 from handful.data.class_splits import ClassSplit
 from handful.data.taxonomy import Taxonomy
+from handful.data.wordnet import other_words
 from handful.data.words import WordVectors
 from handful.errors import BadInput, Missing
 from handful.files import read_rows
@@ -106,7 +107,7 @@ class SplitAudit:
             )
         if self.shared is not None:
             lines.append(
-                f"  labels shared              {self.shared.labels:.1%} of labels, {self.shared.classes:.1%} of classes among themselves"
+                f"  labels shared              {self.shared.labels:.1%} of single-word labels name another concept too, {self.shared.classes:.1%} of classes share one among themselves"
             )
         if self.rare is not None:
             lines.append(f"  rare labels                {self.rare:.1%}")
@@ -130,7 +131,7 @@ def audit_split(
     *,
     vectors: WordVectors | None = None,
     frequency: Frequency | None = None,
-    elsewhere: frozenset[str] = frozenset(),
+    elsewhere: frozenset[str] | None = None,
     among: Sequence[str] | None = None,
     population: Mapping[str, float] | None = None,
     predictions: Mapping[str, tuple[Sequence[str], Sequence[str]]] | None = None,
@@ -142,7 +143,8 @@ def audit_split(
     vectors, frequency
         For meanings and word frequency of the test classes' labels.
     elsewhere
-        Words of concepts outside the taxonomy, which make labels shared.
+        Words of concepts outside the taxonomy, which make labels shared; by default those of WordNet's verbs, adjectives
+        and adverbs, if it is WordNet. Single-word labels are counted, as in the paper, unless there are none.
     among
         Classes that may carry a test class's word as their own; the training classes by default.
     population
@@ -155,6 +157,9 @@ def audit_split(
     for name, (truth, _) in (predictions or {}).items():
         _within(name, truth, {*train, *test})
     worded = len(taxonomy.text[0]) > len(taxonomy.ids)
+    phrases = all(" " in word for name in test for word in taxonomy.words(name))
+    if elsewhere is None:
+        elsewhere = other_words() if taxonomy.source.startswith("WordNet") else frozenset()
     found = frequency.of(labels_of(taxonomy, test, vectors)) if frequency is not None else None
     return SplitAudit(
         split=split,
@@ -164,7 +169,7 @@ def audit_split(
         trivial=trivial_bound(taxonomy, train, test),
         trivial_average=trivial_bound(taxonomy, train, test, ties="average"),
         depth=taxonomy.depth[taxonomy.index(test)],
-        shared=shared_labels(taxonomy, test, phrases=True, elsewhere=elsewhere) if worded else None,
+        shared=shared_labels(taxonomy, test, phrases=phrases, elsewhere=elsewhere) if worded else None,
         frequency=found,
         frequency_unit=frequency.unit if frequency is not None else "",
         common=frequency.common(found) if frequency is not None and found is not None else None,

@@ -112,7 +112,7 @@ def analyse(
     found = take_apart(
         learners,
         rule,
-        source.part("train", scheme).class_names,
+        _seen(learners, source, described, scheme),
         tree,
         generalised=both,
         vectors=vectors,
@@ -130,6 +130,23 @@ def analyse(
     print(markdown(accuracy_table(found)))
     for what, why in found.left_out.items():
         print(f"not here: {what}: {why}")
+
+
+def _seen(learners: dict[str, Any], source: Any, semantics: str, scheme: str | None) -> list[str]:
+    """The training classes, and those validation classes that a learner was refitted on."""
+    import numpy as np
+
+    from handful.tasks.zero_shot import ZeroShot
+
+    train = list(source.part("train", scheme).class_names)
+    if not has_split(source, "valid", scheme):
+        return train
+    rule = ZeroShot(source.part("valid", scheme), semantics)
+    support = rule.support(rule.draw(0, 0))
+    saw = np.zeros(len(rule.candidates), dtype=bool)
+    for learner in learners.values():
+        saw |= learner.fit(support).seen.cpu().numpy()
+    return [*train, *(c for c, yes in zip(rule.candidates, saw, strict=True) if yes)]
 
 
 def _hierarchy(spec: str | None, rule: Any) -> Any:

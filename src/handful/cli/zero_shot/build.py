@@ -9,6 +9,7 @@ import typer
 
 from handful.cli.options import Json, Seed, emit
 from handful.cli.zero_shot.options import (
+    Among,
     Common,
     Counts,
     Population,
@@ -33,6 +34,7 @@ def build(
     counts: Counts = None,
     rare: Rare = None,
     frequency: Common = False,
+    among: Among = None,
     population: Population = None,
     least: Annotated[int, typer.Option("--least", help="Fewest images a class may have.")] = 300,
     quality: Annotated[
@@ -80,7 +82,7 @@ def build(
         read_classes(train),
         pool,
         n,
-        filters=_filters(tree, pool, words, wanted, population, least, judged, images, drop or []),
+        filters=_filters(tree, pool, words, wanted, among, population, least, judged, images, drop or []),
         exclude=exclude or [],
         cap=_caps(cap or []),
         exclusive=[read_classes(file) for file in exclusive or []],
@@ -149,6 +151,7 @@ def _filters(
     pool: list[str],
     words: Path | None,
     frequency: Any,
+    among: Path | None,
     population: Path | None,
     least: int,
     judged: Any,
@@ -164,6 +167,9 @@ def _filters(
     from handful.data.words import WordVectors
 
     vectors = WordVectors.open(words) if words else None
+    if among is not None and vectors is None:
+        raise BadInput("--among needs --words FILE: a word belongs to the class whose neighbours' vectors it resembles")
+    rivals = read_classes(among) if among else None
     tree.index(pool, where="candidates")
     out = []
 
@@ -173,7 +179,7 @@ def _filters(
     if frequency is not None:
         keep("frequency", frequency.common(frequency.of(labels_of(tree, pool, vectors))))
     if vectors is not None:
-        keep("polysemy", meanings(tree, vectors, pool).primary)
+        keep("polysemy", meanings(tree, vectors, pool, among=rivals).primary)
     if population is not None:
         counts = read_counts(population)
         keep("class-wise", [counts.get(c, 0) >= least for c in pool])

@@ -60,7 +60,7 @@ Semantic = Annotated[
     str | None,
     typer.Option(
         "--semantics",
-        help="wordnet:VECTORS, glosses:VECTORS, FILE[+TREE.csv|+wordnet], stored (default if there is any), factors.",
+        help="wordnet:VECTORS, glosses:VECTORS, sentences[:ENCODER][@TEXTS.csv], FILE[+TREE.csv|+wordnet], stored (default if there is any), factors.",
     ),
 ]
 

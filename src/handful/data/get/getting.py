@@ -205,6 +205,9 @@ def _go_on(entry: DataSet, reasons: list[str]) -> str:
 
 
 def _pack(entry: DataSet, prepared: Prepared, packed: Path, workers: int | None) -> tuple[Collection, list[str]]:
+    if prepared.importer == "features":
+        shutil.rmtree(packed, ignore_errors=True)
+        return pack_images(prepared.source, packed, "features", name=entry.name).collection, []
     split = ByFraction(scheme="fraction") if entry.layout == "meta-album" else None
     done = pack_images(
         prepared.source,

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,6 +27,7 @@ from handful.errors import BadInput
 from handful.files import WRONG, fresh_folder, write_atomically
 
 TOTAL_CAP = 1 << 36
+FEATURES_CAP = 1 << 30
 CUB_IMAGE = re.compile(r"CUB_200_2011/images/((\d{3})\.([^/]+)/[^/]+\.jpg)$", re.IGNORECASE)
 WORDNET_FILES = tuple(f"{kind}.{part}" for kind in ("data", "index") for part in ("noun", "verb", "adj", "adv"))
 
@@ -192,9 +194,34 @@ def _files(path: Path) -> Iterator[tuple[str, bytes]]:
         yield from members(path, wanted)
 
 
+def _xlsa17(folder: Path, archives: list[Path], part: str) -> Prepared:
+    """One data set of Xian et al.'s archive: ``data/CUB/res101.mat`` and ``att_splits.mat`` beside it."""
+    with fresh_folder(folder / "raw", force=True) as raw:
+        try:
+            with zipfile.ZipFile(archives[0]) as archive:
+                for file in ("res101.mat", "att_splits.mat"):
+                    inside = [i for i in archive.infolist() if PurePosixPath(i.filename).parts[-2:] == (part, file)]
+                    if not inside:
+                        raise BadInput(f"{archives[0]} holds no {part}/{file}; give xlsa17.zip")
+                    _unpack(archive, inside[0], raw / file, archives[0])
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+            raise BadInput(f"{archives[0]} is not a readable zip archive ({error}); get it again") from error
+    return Prepared(folder / "raw", "features")
+
+
+def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, path: Path) -> None:
+    """A member that may be larger than what is read at once, by blocks and up to a cap."""
+    with archive.open(member) as stream, open(target, "wb") as out:
+        while block := stream.read(1 << 20):
+            if out.tell() + len(block) > FEATURES_CAP:
+                raise BadInput(f"{path}: {member.filename} unpacks to more than {FEATURES_CAP >> 20} MB")
+            out.write(block)
+
+
 LAYOUTS: dict[str, Callable[[Path, list[Path]], Prepared]] = {
     "omniglot": _omniglot,
     "cifar-fs": _cifar_fs,
     "cub": _cub,
     "wordnet": _wordnet,
+    **{f"xlsa17-{name.lower()}": partial(_xlsa17, part=name) for name in ("CUB", "SUN", "AWA2", "APY")},
 }

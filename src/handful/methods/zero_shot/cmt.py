@@ -29,6 +29,9 @@ class CMT(ZeroShotMethod):
     ----------
     hidden
         Units of the hidden layer, chosen on validation classes.
+    scale
+        Deviation of the first layer's initial weights, chosen too: small ones keep the map nearly linear, which unseen
+        classes may need, large ones bend it at once.
     novelty
         ``none``, as in the common evaluations; ``gaussian``: unseen, if beyond the radius of every seen class that
         holds a share ``inside`` of its training images; ``loop``: local outlier probability among ``neighbours``
@@ -38,6 +41,7 @@ class CMT(ZeroShotMethod):
     """
 
     hidden: int = 128
+    scale: float = 1.0
     epochs: int = 200
     batch: int = 128
     rate: float = 1e-3
@@ -51,7 +55,11 @@ class CMT(ZeroShotMethod):
     sharpness: float = 10.0
 
     name: ClassVar[str] = "cmt"
-    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"hidden": (64, 256), "epochs": (50, 100, 200)}
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "hidden": (64, 256),
+        "scale": (0.1, 1.0),
+        "epochs": (10, 30, 100, 200),
+    }
 
     def learn(self, data: Training) -> State:
         first, second = descended(self, data, lambda: self._begin(data))
@@ -59,7 +67,7 @@ class CMT(ZeroShotMethod):
         return state if self.novelty == "none" else state | self._detector(data, state)
 
     def _begin(self, data: Training) -> Descent:
-        first = start(data.x.shape[1], self.hidden, like=data.x, seed=self.seed, scale=1.0)
+        first = start(data.x.shape[1], self.hidden, like=data.x, seed=self.seed, scale=self.scale)
         second = start(self.hidden, data.s.shape[1], like=data.x, seed=self.seed + 1)
 
         def loss(rows: Tensor, generator: torch.Generator) -> Tensor:

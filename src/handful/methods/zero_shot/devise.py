@@ -41,7 +41,7 @@ class DeViSE(ZeroShotMethod):
     weight_decay: float = 0.0
 
     name: ClassVar[str] = "devise"
-    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"margin": (0.1, 0.5), "epochs": (10, 30, 100)}
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"margin": (0.1, 0.5), "epochs": (10, 30, 100, 300)}
 
     def learn(self, data: Training) -> State:
         return {"M": descended(self, data, lambda: self._begin(data))[0]}

@@ -13,7 +13,8 @@ class GCNZ(SGCN):
     """GCNZ, or GCN-6 (Wang, Ye, Gupta, "Zero-shot recognition via semantic embeddings and knowledge graphs", CVPR 2018).
 
     Six graph convolutions with hidden widths 2048, 2048, 1024, 1024, 512 and the symmetric normalisation of Kipf and
-    Welling, D^-1/2 A D^-1/2. Its paper trains for 300 epochs.
+    Welling, D^-1/2 A D^-1/2. As in the public code (JudyYe/zero-shot-gcn, 0902b15, gcn/models.py) the layers have no
+    bias and only the last two drop inputs. Its paper trains for 300 epochs, that code for 350.
     """
 
     hidden: tuple[int, ...] = (2048, 2048, 1024, 1024, 512)
@@ -21,4 +22,6 @@ class GCNZ(SGCN):
     epochs: int = 300
 
     name: ClassVar[str] = "gcnz"
+    has_bias: ClassVar[bool] = False
+    dropped_layers: ClassVar[int | None] = 2
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"weight_decay": (5e-5, 5e-4), "epochs": (100, 300)}

@@ -48,6 +48,8 @@ class GraphMethod(ZeroShotMethod):
     sharpness: float = 10.0
 
     needs_graph: ClassVar[bool] = True
+    has_bias: ClassVar[bool] = True
+    dropped_layers: ClassVar[int | None] = None
     grid: ClassVar[dict[str, tuple[Any, ...]]] = {"weight_decay": (5e-5, 5e-4), "epochs": (300, 1000, 3000)}
 
     def sets(self, graph: ClassGraph) -> list[list[Tensor]]:
@@ -81,7 +83,10 @@ class _GraphProgress:
         self.nodes = F.normalize(graph.nodes, dim=1)
         widths = [self.nodes.shape[1], *method.hidden, target.shape[1]]
         start = torch.Generator().manual_seed(method.seed)
-        self.net = GraphNet(widths, method.sets(graph), method.dropout, start).to(self.nodes.device)
+        net = GraphNet(
+            widths, method.sets(graph), method.dropout, start, bias=method.has_bias, dropped=method.dropped_layers
+        )
+        self.net = net.to(self.nodes.device)
         self.field = self.net.field(places)
         self.drop = torch.Generator(self.nodes.device).manual_seed(method.seed)
         self.optimiser = adam(self.net.parameters(), method.rate, method.weight_decay)

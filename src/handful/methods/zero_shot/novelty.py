@@ -41,16 +41,19 @@ def _set_distance(points: Tensor, known: Tensor, k: int, own: bool) -> tuple[Ten
 
 
 def loop_fit(known: Tensor, k: int, spread: float) -> tuple[Tensor, Tensor]:
-    """Set distances of the training images and the normaliser Z = spread * sqrt(E lof^2) of LoOP."""
+    """Set distances of the training images and the normaliser Z = sqrt(2) * spread * sqrt(E lof^2) of LoOP."""
     if len(known) < 2:
         raise BadInput(f"the outlier probability needs two training images or more, found {len(known)}")
     distance, place = _set_distance(known, known, k, own=True)
     factor = distance / distance[place].mean(1).clamp_min(1e-12) - 1
-    return distance, (spread * factor.square().mean().sqrt()).clamp_min(1e-12).reshape(1)
+    return distance, (2**0.5 * spread * factor.square().mean().sqrt()).clamp_min(1e-12).reshape(1)
 
 
 def loop(points: Tensor, known: Tensor, distance: Tensor, scale: Tensor, k: int) -> Tensor:
-    """LoOP (Kriegel et al., "LoOP: local outlier probabilities", CIKM 2009): max(0, erf(lof / Z)) of each point."""
+    """LoOP (Kriegel et al., "LoOP: local outlier probabilities", CIKM 2009): max(0, erf(lof / Z)) of each point.
+
+    CMT's paper prints Z without the root of two that LoOP and the authors' code (mganjoo/zslearning, ff09101) have.
+    """
     own, place = _set_distance(points, known, k, own=False)
     factor = own / distance[place].mean(1).clamp_min(1e-12) - 1
     return torch.erf(factor / scale).clamp_min(0)

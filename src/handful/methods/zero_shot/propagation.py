@@ -57,11 +57,18 @@ class GraphLayer(nn.Module):
     """H' = act(sum_k alpha_k A_k (dropout(H) W + b)); one A with alpha 1 is a plain graph convolution."""
 
     def __init__(
-        self, width_in: int, width_out: int, n_groups: int, dropout: float, last: bool, start: torch.Generator
+        self,
+        width_in: int,
+        width_out: int,
+        n_groups: int,
+        dropout: float,
+        last: bool,
+        start: torch.Generator,
+        bias: bool = True,
     ):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(width_in, width_out))
-        self.bias = nn.Parameter(torch.zeros(width_out))
+        self.bias = nn.Parameter(torch.zeros(width_out)) if bias else None
         nn.init.xavier_uniform_(self.weight, generator=start)
         self.attention = nn.Parameter(torch.ones(n_groups)) if n_groups > 1 else None
         self.dropout, self.last = dropout, last
@@ -73,10 +80,12 @@ class GraphLayer(nn.Module):
         # Neighbours are mixed on the narrower side of W; A (H W + b) = (A H) W + (A 1) b.
         rows, narrow = adjacencies[0].shape[0], self.weight.shape[0] <= self.weight.shape[1]
         if narrow or rows < len(h):
-            reach = self._mix(h.new_ones(len(h), 1), adjacencies)
-            h = self._mix(h, adjacencies) @ self.weight + reach * self.bias
+            mixed = self._mix(h, adjacencies) @ self.weight
+            if self.bias is not None:
+                mixed = mixed + self._mix(h.new_ones(len(h), 1), adjacencies) * self.bias
+            h = mixed
         else:
-            h = self._mix(h @ self.weight + self.bias, adjacencies)
+            h = self._mix(h @ self.weight if self.bias is None else h @ self.weight + self.bias, adjacencies)
         return h if self.last else F.leaky_relu(h, SLOPE)
 
     def _mix(self, h: Tensor, adjacencies: list[Tensor]) -> Tensor:
@@ -97,16 +106,35 @@ class ReceptiveField:
 class GraphNet(nn.Module):
     """Layers over one or alternating sets of adjacencies; the output is on the unit sphere.
 
+    ``bias`` gives layers one; ``dropped`` is how many of the last layers drop inputs (all by default).
+
     With a ``field`` only its nodes come out, and no layer works for a node that they do not hear of. ``drop`` draws the
     dropout of training; without it nothing is dropped.
     """
 
-    def __init__(self, widths: list[int], sets: list[list[Tensor]], dropout: float, start: torch.Generator):
+    def __init__(
+        self,
+        widths: list[int],
+        sets: list[list[Tensor]],
+        dropout: float,
+        start: torch.Generator,
+        *,
+        bias: bool = True,
+        dropped: int | None = None,
+    ):
         super().__init__()
         self.sets = sets
         last = len(widths) - 2
         self.layers = nn.ModuleList(
-            GraphLayer(a, b, len(sets[i % len(sets)]), dropout, i == last, start)
+            GraphLayer(
+                a,
+                b,
+                len(sets[i % len(sets)]),
+                dropout if dropped is None or last - i < dropped else 0.0,
+                i == last,
+                start,
+                bias,
+            )
             for i, (a, b) in enumerate(itertools.pairwise(widths))
         )
 
