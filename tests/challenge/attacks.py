@@ -279,7 +279,7 @@ def page() -> str:
         "# Attacks that the suite tries, and the wall that stops each",
         "",
         f"{len(ROWS)} attacks. Made by `python -m tests.challenge.attacks > docs/settings/challenge-walls.md`; each row",
-        "names its test in `tests/challenge/`, and the suite checks that the test exists. What the walls are is told in",
+        "names its test in `tests/challenge/`, and the suite checks that the test exists. The walls are described in",
         "[Challenges](challenge.md#what-the-wall-is-made-of).",
         "",
         "| attack | stopped by | test |",

@@ -109,6 +109,22 @@ def hierarchies(split: str = "test") -> list[Rule]:
     ]
 
 
+def changed(split: str = "test") -> list[Rule]:
+    """Rules that change the tasks of another, or draw confusable classes."""
+    from handful.tasks import Hard, LongTail, Noisy, Strangers
+
+    part = small().part(split)
+    fixed, ranged = NWay(part, 3, 5, 4), AnyWay(part, (2, 4), (1, 5), 4)
+    return [
+        Strangers(of=fixed),
+        Strangers(of=ranged, share=0.25, classes=2),
+        Noisy(of=fixed, noise=0.4),
+        Noisy(of=fixed, noise=0.4, kind="confusable"),
+        LongTail(of=fixed, ratio=5),
+        Hard(part, ways=3, shots=2, queries=4),
+    ]
+
+
 BENCHES: dict[str, Any] = {
     "few-shot": few_shot,
     "clustering": clustering,
@@ -118,7 +134,7 @@ BENCHES: dict[str, Any] = {
 }
 
 # Rules that the contract of rules is checked on; methods meet their kinds of tasks above.
-MORE_RULES: dict[str, Any] = {"hierarchies": hierarchies}
+MORE_RULES: dict[str, Any] = {"hierarchies": hierarchies, "changed": changed}
 
 
 # Options that make a method small where it has them: the contract does not depend on how long it learns.

@@ -10,6 +10,7 @@ import typer
 from handful.cli.groups import Computing, Drawing, Working, spread
 from handful.cli.options import (
     OUTPUT,
+    SCORING,
     TASKS,
     TRAINING,
     Json,
@@ -73,6 +74,42 @@ def evaluate_(
     answers: Annotated[
         bool, typer.Option("--answers", help="Keep every answer beside the table.", rich_help_panel=OUTPUT)
     ] = False,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            help="Score by this metric, such as calibration; may be repeated. The rule's own by default.",
+            rich_help_panel=SCORING,
+        ),
+    ] = None,
+    temperature: Annotated[
+        str,
+        typer.Option(
+            "--temperature",
+            help="What scores are divided by before they are probabilities; auto learns it on validation classes.",
+            rich_help_panel=SCORING,
+        ),
+    ] = "1",
+    promise: Annotated[
+        float | None,
+        typer.Option(
+            "--promise",
+            min=0.0,
+            max=1.0,
+            help="With --rule strangers: at most this share of strangers accepted, chosen on validation classes.",
+            rich_help_panel=SCORING,
+        ),
+    ] = None,
+    conformal: Annotated[
+        float | None,
+        typer.Option(
+            "--conformal",
+            min=0.0,
+            max=1.0,
+            help="Sets of classes that miss the truth at most this often, chosen on validation classes.",
+            rich_help_panel=SCORING,
+        ),
+    ] = None,
     out: Out = None,
     working: Working = Working(),
     profile: Profile = False,
@@ -90,19 +127,24 @@ def evaluate_(
     handful eval pair-protonet world:label=colour+glyph,mask=0.6,splits=0.5+0.25+0.25 --rule pairs -s schedule.steps=100
 
     handful eval eszsl packed/tiny --rule zero-shot --rule-set semantics=wordnet:glove.6B.100d.txt
+
+    handful eval nearest-centroid world --rule strangers --promise 0.05 --temperature auto --conformal 0.1
     """
     in_order("eval", method, collection)
 
+    from handful import registry
     from handful.data.opening import open_collection
     from handful.methods.contract import Method, agree
     from handful.options import parse_range
     from handful.runs import evaluate
     from handful.runs.learners import chosen, fits, learner_of, lessons, validation
+    from handful.runs.promises import Wanted
 
+    for name in metric or ():
+        registry.get("metrics", name)
+    Wanted(temperature, promise, conformal)
     compute = computing.compute()
     where = working.start()
-    from handful import registry
-
     found = chosen(method, parse_settings(setting), compute)
     source = open_collection(collection)
     drawn = drawing.rule_on(source, split or "test")
@@ -140,6 +182,10 @@ def evaluate_(
             int(getattr(drawn, "size", None) or 600) if tasks is None else tasks,
             seed,
             repeats=repeats,
+            metrics=metric,
+            temperature=temperature,
+            promise=promise,
+            conformal=conformal,
             out=out,
             engine=where,
             cache=not working.no_cache,

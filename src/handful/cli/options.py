@@ -16,6 +16,7 @@ import typer
 from handful.errors import BadInput
 
 TASKS, TRAINING, WORK, OUTPUT = "Tasks", "Method and training", "Where the work runs", "Output"
+SCORING = "Scoring"
 SEEING, READING = "How images are seen", "How files are read"
 """Groups of options in ``--help``, the same in every verb."""
 

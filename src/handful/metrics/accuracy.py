@@ -26,6 +26,8 @@ class Accuracy(Metric):
 
 
 def accuracies(truth: np.ndarray, answer: np.ndarray, n: int) -> dict[str, float]:
+    """Of the queries that are of a class of their task."""
+    truth, answer = truth[truth >= 0], answer[truth >= 0]
     right = truth == answer
     total = np.bincount(truth, minlength=n)
     recall = np.bincount(truth, weights=right, minlength=n)[total > 0] / total[total > 0]

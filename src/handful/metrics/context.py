@@ -28,10 +28,11 @@ class Contexts(Metric):
 
     def row(self, episode: Episode, scores: np.ndarray, support_scores: np.ndarray | None = None) -> dict[str, float]:
         contexts = episode.side.get("query_contexts")
-        if contexts is None:
+        known = episode.query_labels >= 0
+        if contexts is None or not known.any():
             return {}
-        names, codes = np.unique(contexts, return_inverse=True)
-        right = np.bincount(codes, weights=scores.argmax(1) == episode.query_labels) / np.bincount(codes)
+        names, codes = np.unique(contexts[known], return_inverse=True)
+        right = np.bincount(codes, weights=(scores.argmax(1) == episode.query_labels)[known]) / np.bincount(codes)
         out = {f"{PREFIX}{name}": float(value) for name, value in zip(names, right, strict=True)}
         return {**out, "worst_context": float(right.min())}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import tempfile
@@ -18,15 +19,18 @@ from handful._version import __version__
 from handful.clock import measuring
 from handful.errors import BadInput
 from handful.methods.answering import CHUNK
+from handful.methods.answering import answers as answers_of
 from handful.nets.compute import Compute
 from handful.progress import bar
 from handful.runs.embedding import embed_needed
 from handful.runs.engine import Engine, make_engine
-from handful.runs.learners import Asked, Spec, answering
+from handful.runs.learners import Asked, Spec, answering, on_valid
 from handful.runs.precision import settled
+from handful.runs.promises import Promises, Wanted, chosen
 from handful.runs.run import Run
 from handful.runs.scoring import (
     ScoringJob,
+    evidence,
     explode_answers,
     has_contexts,
     peak_memory_mb,
@@ -50,6 +54,9 @@ def evaluate(
     cache: bool = True,
     answers: bool = False,
     compute: Compute | None = None,
+    temperature: float | str = 1.0,
+    promise: float | None = None,
+    conformal: float | None = None,
 ) -> Run:
     """Score a learner on n tasks of a rule.
 
@@ -82,17 +89,28 @@ def evaluate(
         Keep every answer (task, query, truth, predicted class, its probability).
     compute
         Device, precision and threads of a learner that is loaded or trained here.
+    temperature
+        What scores are divided by before they are probabilities; ``auto`` learns it on tasks of the validation classes.
+    promise
+        With `Strangers`: at most this share of strangers is to be accepted; the thresholds are chosen on validation classes.
+    conformal
+        Sets of classes that miss the truth at most this often; their threshold is chosen on validation classes.
     """
+    wanted = Wanted(temperature, promise, conformal)
     if n < 1 or repeats < 1:
         raise BadInput(f"the number of tasks and of repeats must be at least 1, not {n} and {repeats}")
     learner, rule = answering(learner, rule, compute)
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics or rule.metrics)
     for name in names:
         registry.get("metrics", name)
+    extra = ("calibration",) * (wanted.temperature != 1.0) + ("conformal",) * (conformal is not None)
+    names += tuple(name for name in extra if name not in names)
     if metrics is None and has_contexts(rule) and "contexts" not in names:
         names += ("contexts",)
     job = ScoringJob(learner, rule, names, tuple(range(seed, seed + repeats)), n, answers)
     job, why = settled(job, cache)
+    if wanted.learns or wanted.temperature != 1.0:
+        job.promises = kept_promises(job, wanted, seed)
     identity = identify(job, seed)
     folder = RunFolder(Path(out), identity) if out is not None else None
     if folder and (finished := folder.finished()) is not None:
@@ -110,6 +128,21 @@ def evaluate(
     if folder:
         folder.finish(table, kept, {**facts, "summary": run.summary().to_dicts()})
     return run
+
+
+def kept_promises(job: ScoringJob, wanted: Wanted, seed: int) -> Promises:
+    """What is asked for, learned on tasks like the rule's of the validation split."""
+    if not wanted.learns:
+        return Promises(temperature=float(wanted.temperature))
+    if (rule := on_valid(job.rule)) is None:
+        name = job.rule.part.collection.card.name
+        raise BadInput(f"{name} has no valid split to choose on; make one with: handful data split")
+    trial = dataclasses.replace(job, rule=rule, n=wanted.tasks, seeds=(seed,))
+    with job.learner.compute.here():
+        if job.learner.embeds:
+            trial.features = embed_needed(trial, list(range(trial.per_repeat)), 1, None)
+        found = answers_of(job.learner, rule, wanted.tasks, seed, together=trial.together)
+        return chosen(wanted, ((e.query_labels, evidence(trial, e, scores)) for e, scores, _ in found))
 
 
 def work(job: ScoringJob, folder: RunFolder | None, where: Engine, cache: bool) -> tuple[pl.DataFrame, dict[str, Any]]:
@@ -173,5 +206,6 @@ def identify(job: ScoringJob, seed: int) -> dict[str, Any]:
         "device": learner.compute.device,
         "precision": learner.compute.precision,
         "answers": job.answers,
+        **({"promises": job.promises.as_dict()} if job.promises != Promises() else {}),
         "version": __version__,
     }

@@ -99,12 +99,20 @@ def validation(method: Method, rule: Rule) -> Rule | None:
     schedules = [getattr(method, f.name) for f in dataclasses.fields(method)]
     if not any(isinstance(s, Schedule) and s.validate_every for s in schedules):
         return None
+    found = on_valid(rule)
+    if found is None:
+        name = rule.part.collection.card.name
+        note(f"{name} has no valid split, so the last state is kept whatever validate_every says")
+    return found
+
+
+def on_valid(rule: Rule) -> Rule | None:
+    """Tasks like ``rule``'s of the valid split; nothing without such a split."""
     collection, scheme = rule.part.collection, rule.part.scheme or None
     used = scheme or next(iter(collection.card.schemes), "")
     if not used or not bool((collection.table[used] == "valid").any()):
-        note(f"{collection.card.name} has no valid split, so the last state is kept whatever validate_every says")
         return None
-    found = dataclasses.replace(rule, part=collection.part("valid", scheme))
+    found = rule.on(collection.part("valid", scheme))
     found.check()
     return found
 

@@ -19,8 +19,11 @@ from handful.methods.batch import pad
 from handful.methods.contract import Learner
 from handful.methods.embedded import EmbeddedLearner
 from handful.metrics import Metric
+from handful.metrics.refusals import Evidence
+from handful.metrics.strangers import StrangerScores
 from handful.nets.features import release
 from handful.runs.embedding import EmbeddedRows
+from handful.runs.promises import Promises
 from handful.tasks.episode import Episode
 from handful.tasks.rule import Rule
 
@@ -36,6 +39,7 @@ class ScoringJob:
     n: int
     answers: bool
     features: EmbeddedRows | None = None
+    promises: Promises = Promises()
 
     @property
     def threads(self) -> int:
@@ -104,18 +108,31 @@ def score_chunk(job: ScoringJob, chunk: int) -> Scored:
 
 
 def rows_of(job: ScoringJob, repeat: int, found: list[Answered]) -> pl.DataFrame:
-    metrics: list[Metric] = [registry.make("metrics", name) for name in job.metrics]
+    metrics: list[Metric] = [registry.make("metrics", n, job.promises.options(n)) for n in job.metrics]
     rows = []
-    for episode, scores, support_scores in found:
+    for episode, raw, support_scores in found:
+        scores = raw if job.promises.temperature == 1 else raw / job.promises.temperature
         if "contexts" in job.metrics:
             episode = with_contexts(job.rule, episode)
         row: dict[str, Any] = {"repeat": repeat, "task": episode.number, **describe(episode)}
         for metric in metrics:
-            row.update(metric.row(episode, scores, support_scores))
+            if isinstance(metric, StrangerScores):
+                row.update(metric.row_of(episode, evidence(job, episode, scores)))
+            else:
+                row.update(metric.row(episode, scores, support_scores))
         if job.answers:
             row.update(answer_columns(episode, scores))
         rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def evidence(job: ScoringJob, episode: Episode, scores: np.ndarray) -> Evidence:
+    """What a score of refusal may look at: the scores, and where a learner embeds, support and queries as vectors."""
+    if job.features is None or "labels" not in episode.shows:
+        return Evidence(scores)
+    both = job.features.of(np.concatenate([episode.support, episode.query])).numpy()
+    both = both.reshape(*both.shape[:2], -1).mean(-1) if both.ndim > 2 else both
+    return Evidence(scores, both[: len(episode.support)], episode.support_labels, both[len(episode.support) :])
 
 
 def has_contexts(rule: Rule) -> bool:

@@ -12,12 +12,16 @@ from handful.tasks.episode import Episode
 from handful.tasks.episode import Query
 from handful.tasks.episode import Support
 from handful.tasks.episode import Task
+from handful.tasks.hard import Hard
 from handful.tasks.meta_dataset import MetaDataset
 from handful.tasks.mix import Mix
+from handful.tasks.noisy import LongTail
+from handful.tasks.noisy import Noisy
 from handful.tasks.nway import NWay
 from handful.tasks.pairs import Pairs
 from handful.tasks.rule import Rule
 from handful.tasks.rule import make
+from handful.tasks.strangers import Strangers
 from handful.tasks.zero_shot import GeneralisedZeroShot
 from handful.tasks.zero_shot import ZeroShot
 
@@ -28,15 +32,19 @@ __all__ = [
     "Crossed",
     "Episode",
     "GeneralisedZeroShot",
+    "Hard",
     "IID",
+    "LongTail",
     "MetaDataset",
     "Mix",
     "NWay",
+    "Noisy",
     "OOD",
     "OODConflict",
     "Pairs",
     "Query",
     "Rule",
+    "Strangers",
     "Support",
     "Task",
     "WholeGroup",

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from handful.data.collection import Part
-from handful.errors import BadInput, Mismatch
+from handful.errors import BadInput
 from handful.tasks.episode import Episode
-from handful.tasks.nway import NWay
-from handful.tasks.rule import Rule
+from handful.tasks.wrapper import Wrapper
 
 
 @dataclass(frozen=True)
-class Clustering(Rule):
+class Clustering(Wrapper):
     """The tasks of another rule with the support's labels hidden (Centroid Networks, Section 3.1).
 
     The learner sees the support's images and the number of classes; the labels stay with the scorer, who matches
@@ -23,7 +21,7 @@ class Clustering(Rule):
     Parameters
     ----------
     of
-        The rule whose tasks these are; ``NWay(part)`` by default.
+        The rule whose tasks these are, with one label axis; ``NWay(part)`` by default.
     mode
         ``unsupervised``: the support is clustered, the match is made on the support, and the queries are classified
         (the clustering accuracy of the support is scored as well); ``clustering``: only the clustered images count.
@@ -36,26 +34,19 @@ class Clustering(Rule):
         of equal size.
     """
 
-    part: Part = field(default=None)  # type: ignore[assignment]
-    of: Rule = field(default=None)  # type: ignore[assignment]
     mode: Literal["unsupervised", "clustering"] = "unsupervised"
     target: Literal["support", "query"] = "support"
     sizes: bool = False
 
     name: ClassVar[str] = "clustering"
+    wraps: ClassVar[frozenset[str]] = frozenset({"images"})
 
     def __post_init__(self) -> None:
-        if self.of is None and self.part is None:
-            raise BadInput("a clustering rule needs the rule whose labels it hides: Clustering(of=NWay(part, ...))")
-        inner = NWay(self.part) if self.of is None else self.of
+        super().__post_init__()
         if self.mode == "unsupervised" and self.target == "query":
             raise BadInput(
                 "unsupervised few-shot classification clusters the support; use target='query' with mode='clustering'"
             )
-        if inner.axes != 1 or "images" not in inner.shows:
-            raise Mismatch(f"the tasks of {inner.name} cannot be clustered; wrap a rule of images with one label axis")
-        object.__setattr__(self, "of", inner)
-        object.__setattr__(self, "part", inner.part)
 
     @property
     def shows(self) -> frozenset[str]:
@@ -65,13 +56,7 @@ class Clustering(Rule):
     def metrics(self) -> tuple[str, ...]:
         return ("clustering",) if self.mode == "clustering" else ("unsupervised", "clustering")
 
-    def check(self) -> None:
-        self.of.check()
-
-    def draw_block(self, seed: int, start: int, stop: int) -> list[Episode]:
-        return [self._hide(episode) for episode in self.of.draw_block(seed, start, stop)]
-
-    def _hide(self, e: Episode) -> Episode:
+    def changed(self, e: Episode, seed: int) -> Episode:
         if self.target == "support":
             return dataclasses.replace(e, shows=self.shows, descriptions=None)
         return dataclasses.replace(

@@ -12,6 +12,8 @@ import numpy as np
 from handful.errors import BadInput
 
 Descriptions = tuple[np.ndarray, ...]
+NONE = -1
+"""The hidden answer of a query that is of none of its task's classes."""
 SHOWS = frozenset({"images", "labels", "descriptions", "sizes"})
 
 
@@ -22,7 +24,8 @@ class Episode:
     Parameters
     ----------
     support, query
-        Image numbers; the labels beside them are flat in 0..C-1, row-major over ``shape``.
+        Image numbers; the labels beside them are flat in 0..C-1, row-major over ``shape``. A query that is of none of the
+        classes has ``NONE``.
     shape
         ``(W,)`` classes, or ``(N1, N2)`` primitives of a pair task.
     names
@@ -102,10 +105,10 @@ class Episode:
             side=side,
             seed=int(facts["seed"]),
         )
-        for images, labels in ((made.support, made.support_labels), (made.query, made.query_labels)):
+        for images, labels, least in ((made.support, made.support_labels, 0), (made.query, made.query_labels, NONE)):
             if images.ndim != 1 or labels.shape != images.shape:
                 raise ValueError(f"{images.shape} images for {labels.shape} labels")
-            if len(labels) and not (0 <= labels.min() and labels.max() < made.n_classes):
+            if len(labels) and not (least <= labels.min() and labels.max() < made.n_classes):
                 raise ValueError(f"labels from {labels.min()} to {labels.max()} for {made.n_classes} classes")
         if tuple(map(len, made.names)) != made.shape or not all(
             isinstance(n, str) for axis in made.names for n in axis

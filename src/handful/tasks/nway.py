@@ -45,11 +45,15 @@ class NWay(Rule):
         return draw_blocks(self, seed, np.arange(start, stop), classes)
 
 
-def draw_blocks(rule: NWay, seed: int, numbers: np.ndarray, classes: np.ndarray) -> list[Episode]:
-    """Episodes of one fixed shape for many task numbers at once."""
+def draw_blocks(
+    rule: NWay, seed: int, numbers: np.ndarray, classes: np.ndarray, among: np.ndarray | None = None
+) -> list[Episode]:
+    """Episodes of one fixed shape for many task numbers at once; ``among`` are the places of their classes in ``classes``."""
     members, names = rule.part.members, rule.part.class_names
     ways, shots, each = rule.ways, rule.shots, rule.shots + rule.queries
-    picked = classes[random.choose(random.words(seed, "classes", numbers, ways), len(classes))]
+    if among is None:
+        among = random.choose(random.words(seed, "classes", numbers, ways), len(classes))
+    picked = classes[among]
     lots = random.words(seed, "images", numbers, ways * each).reshape(len(numbers), ways, each)
     places = random.choose(lots, members.sizes[picked])
     images = members.values[members.starts[picked][..., None] + places]

@@ -59,6 +59,10 @@ class Rule(metaclass=Checked):
         own = {k: v for k, v in options.items() if k not in ("rule", "part")}
         return registry.make("rules", options.get("rule", "n-way"), own, beside["part"])
 
+    def on(self, part: Part) -> Rule:
+        """The same rule on another part."""
+        return dataclasses.replace(self, part=part)
+
     def check(self) -> None:
         """Raise `Infeasible`, naming what is short, if the part cannot serve this rule."""
 
