@@ -67,7 +67,9 @@ class ContextShift(Rule):
         if self.target == "conflicting" and not self.conflict:
             raise BadInput("ood-conflict draws conflicting queries; leave conflict at true, or use the rule ood")
         if self.target == "conflicting" and self.shared:
-            raise BadInput("classes that share their contexts have no conflicting queries; use the rule ood, or shared=false")
+            raise BadInput(
+                "classes that share their contexts have no conflicting queries; use the rule ood, or shared=false"
+            )
 
     # what there is
 
