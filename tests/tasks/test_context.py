@@ -111,6 +111,34 @@ def test_contexts_differ_between_classes_while_there_are_enough():
         assert len(set(episode.side["support_contexts"])) == 3, "one of four contexts is left for the queries"
 
 
+@pytest.mark.parametrize("contexts", [1, 2])
+def test_classes_may_share_their_contexts(contexts):
+    collection = grid(np.full((8, 6), 40))
+    for rule_class in (IID, OOD):
+        rule = rule_class(collection.whole, ways=5, shots=4, queries=6, contexts=contexts, shared=True)
+        seen = set()
+        for episode in rule.draw_block(0, 0, 30):
+            own, asked = facts(collection, episode)
+            assert all(o == own[0] and len(o) == contexts for o in own)
+            for some in asked:
+                assert set(some) <= own[0] if rule_class is IID else not set(some) & own[0]
+            seen |= own[0]
+        assert len(seen) == 6
+    with pytest.raises(BadInput, match="no conflicting queries"):
+        OODConflict(collection.whole, shared=True)
+
+
+def test_a_shared_context_tells_nothing_where_contexts_of_their_own_tell_all():
+    """One-hot of the context as the embedding: perfect where each class has its own context, chance where they share one."""
+    collection = grid(np.full((8, 9), 40), "context")
+    learner = make("nearest-centroid", net="pixels").untrained(collection.card.shape)
+    apart, shared = (
+        evaluate(learner, IID(collection.whole, ways=5, shots=2, queries=6, shared=both), n=64).estimate().value
+        for both in (False, True)
+    )
+    assert apart == 1 and shared == pytest.approx(1 / 5, abs=1e-12)
+
+
 def test_concept_embedding_has_no_gap_and_context_embedding_is_1_chance_0():
     counts = np.full((12, 9), 40)
     for shots in (1, 5):

@@ -28,6 +28,8 @@ def methods(filters: Row | None = None) -> list[Row]:
 
 
 def method_row(name: str) -> Row:
+    from handful.methods.compared import comparisons
+
     made = registry.make("methods", name)
     places = type(made).__module__.split(".")
     paper = cited(type(made))
@@ -40,6 +42,7 @@ def method_row(name: str) -> Row:
         "learning": made.learning,
         "year": int(years[-1]) if (years := re.findall(r"\b(?:19|20)\d\d\b", paper)) else None,
         "paper": paper,
+        "compared with": str(comparisons().get(name, "")),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -43,6 +43,9 @@ class ContextShift(Rule):
         price of a support that differs from that of `OODConflict`.
     column
         The column of contexts; the collection's own by default.
+    shared
+        All classes of a task show their support in the same contexts, so that a context says nothing about the class: what iid
+        queries gain from contexts that differ by class is gone. Conflicting queries do not exist then, and ``conflict`` has no say.
     """
 
     ways: int = 5
@@ -52,6 +55,7 @@ class ContextShift(Rule):
     contexts: int = 1
     conflict: bool = True
     column: str = ""
+    shared: bool = field(default=False, metadata={"later": True})
 
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "contexts")
     target: ClassVar[Literal["new", "conflicting"]] = "new"
@@ -62,6 +66,10 @@ class ContextShift(Rule):
             raise BadInput(f"shift must lie between 0 (iid) and 1 (shifted), not {self.shift!r}")
         if self.target == "conflicting" and not self.conflict:
             raise BadInput("ood-conflict draws conflicting queries; leave conflict at true, or use the rule ood")
+        if self.target == "conflicting" and self.shared:
+            raise BadInput(
+                "classes that share their contexts have no conflicting queries; use the rule ood, or shared=false"
+            )
 
     # what there is
 
@@ -87,6 +95,10 @@ class ContextShift(Rule):
         return groups, groups.sizes.reshape(n, len(names)), np.asarray([name[0] for name in names])
 
     @property
+    def _conflicts(self) -> bool:
+        return self.conflict and not self.shared
+
+    @property
     def _spread(self) -> int:
         return min(self.contexts, self.shots)
 
@@ -110,9 +122,9 @@ class ContextShift(Rule):
             shown = able & kept[:, None]
             for c in np.flatnonzero(kept).tolist():
                 own = np.sort(counts[c][able[c]])[: self._spread].sum()
-                if counts[c].sum() - own < self.queries * (1 + self.conflict):
-                    why[c] = f"fewer than {self.queries * (1 + self.conflict)} images beside its support contexts"
-                elif self.conflict:
+                if counts[c].sum() - own < self.queries * (1 + self._conflicts):
+                    why[c] = f"fewer than {self.queries * (1 + self._conflicts)} images beside its support contexts"
+                elif self._conflicts:
                     others = np.delete(shown, c, 0).any(0)
                     smallest = np.sort(np.where(others, counts[c], 0)[able[c]])[: self._spread].sum()
                     if counts[c][others].sum() - smallest < self.queries:
@@ -165,7 +177,7 @@ class ContextShift(Rule):
         raise Infeasible(
             f"{self.part.id}: {ATTEMPTS} drawings found no {self.ways} classes whose contexts serve {self.name} tasks "
             f"of {self.shots} + {self.queries} images per class; lower ways or queries"
-            + ("" if self.target == "conflicting" or not self.conflict else ", or set conflict=false")
+            + ("" if self.target == "conflicting" or not self._conflicts else ", or set conflict=false")
         )
 
     def _attempt(
@@ -184,15 +196,18 @@ class ContextShift(Rule):
         shown = np.zeros((len(numbers), ways, spread), dtype=np.int64)
         good = np.ones(len(numbers), dtype=bool)
         able = (cells >= self._held) & free[:, None, :]
+        if self.shared:
+            able, lots = (np.broadcast_to(x, able.shape) for x in (able.all(1, keepdims=True), lots[:, :1]))
         for w in range(ways):
             # Contexts that fewer classes of the task have come first, ties by lot: as many different ones as there are.
             rank = np.where(able[:, w], uses + lots[:, w], np.inf)
             shown[:, w] = np.argsort(rank, axis=1)[:, :spread]
             good &= able[:, w].sum(1) >= spread
-            np.put_along_axis(uses, shown[:, w], np.take_along_axis(uses, shown[:, w], 1) + 1, 1)
+            if not self.shared:
+                np.put_along_axis(uses, shown[:, w], np.take_along_axis(uses, shown[:, w], 1) + 1, 1)
         new, conflicting = self._elsewhere(shown, n_contexts)
         good &= ((cells * new).sum(2) >= self.queries).all(1)
-        if self.conflict:
+        if self._conflicts:
             good &= ((cells * conflicting).sum(2) >= self.queries).all(1)
         return picked, shown, good
 

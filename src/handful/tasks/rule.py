@@ -74,8 +74,12 @@ class Rule(metaclass=Checked):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The rule's name and fields, without the part: what identifies the drawing beside part and seed."""
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "part"}
+        """The rule's name and fields, without the part: what identifies the drawing beside part and seed.
+
+        A field that came later (``metadata={"later": True}``) is left out at its default, so that older results stay known.
+        """
+        own = {f: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "part"}
+        fields = {f.name: v for f, v in own.items() if not (f.metadata.get("later") and v == f.default)}
         return {"rule": self.name, **{k: _plain(v) for k, v in fields.items()}}
 
     def tasks_id(self, seed: int) -> str:

@@ -54,7 +54,10 @@ class Contrastive(Staged):
 
     Notes
     -----
-    Left out: the distance-scaled contrastive loss of the task stage. An image's vector is the mean of its map.
+    Written from the paper; we know of no public code of its authors', so nothing here was compared. Left out: the distance-scaled
+    contrastive loss of the task stage, whose weights the paper alone does not settle. (infoPatch, Liu et al., AAAI 2021,
+    corwinliu9669/Learning-a-Few-shot-Embedding-Model-with-Contrastive-Learning, is another paper's code.) An image's vector
+    is the mean of its map.
     """
 
     pretrain: Schedule = field(default_factory=lambda: Schedule(steps=2000, batch=64))
