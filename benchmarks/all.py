@@ -32,6 +32,7 @@ CASES: dict[str, list[str]] = {
     "workers": [],
     "cores": [],
     "training_cores": [],
+    "folded": [],
     "throughput": [],
     "throughput resnet12": ["--net", "resnet12", "--images", "600"],
     "evaluate": [],
