@@ -31,6 +31,8 @@ CASES: dict[str, list[str]] = {
     "growth": [],
     "workers": [],
     "cores": [],
+    "training_cores": [],
+    "folded": [],
     "throughput": [],
     "throughput resnet12": ["--net", "resnet12", "--images", "600"],
     "evaluate": [],

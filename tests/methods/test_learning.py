@@ -21,8 +21,9 @@ from zoo_learns import METHODS, gain
 DEAR = ("lp-ft-fb", "fo-maml", "anil", "putm", "tsa", "tsa+deta", "maml+ifsl", "mtl+ifsl", "sib+ifsl")
 # Methods whose gain on glyphs of many colours, learnt this briefly, is too near to none.
 EASIER = ("contrastive", "covamnet", "neg-cosine", "baseline++", "anil")
-# Four seconds of processor time and more, training and answering: left to make test-all.
+# Four seconds of processor time and more, training and answering, or a relative of one that stays: left to make test-all.
 SLOW = (
+    *("cosine", "linear", "versa", "skd-gen0", "can+t", "cdkt+ml", "covamnet", "deepbdc"),
     *("lp-ft-fb", "fo-maml", "putm", "tsa", "tsa+deta", "tpn", "tpn+lrp"),
     *("relationnet+ft", "bf3s", "bf3s-cosine", "hts", "sla", "contrastive"),
 )

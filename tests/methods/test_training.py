@@ -31,7 +31,13 @@ def rules():
 @pytest.mark.learning
 @pytest.mark.parametrize(
     "name",
-    ["protonet", "matchingnet", "baseline", "baseline++", "fo-maml", pytest.param("maml", marks=pytest.mark.slow)],
+    # Of the slow ones, baseline and baseline++ are also asked the same on the world, in test_learning.py.
+    [
+        "protonet",
+        "matchingnet",
+        "fo-maml",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("baseline", "baseline++", "maml")),
+    ],
 )
 def test_a_trained_learner_beats_itself_untrained_on_the_same_tasks(name):
     from made.patterns import blobs

@@ -16,7 +16,9 @@ def row_normalised(adjacency: Tensor) -> Tensor:
         degree = torch.zeros(adjacency.shape[0], dtype=adjacency.dtype, device=adjacency.device)
         degree.index_add_(0, adjacency.indices()[0], adjacency.values())
         values = adjacency.values() / degree.clamp_min(1e-12)[adjacency.indices()[0]]
-        return torch.sparse_coo_tensor(adjacency.indices(), values, adjacency.shape, is_coalesced=True)
+        return torch.sparse_coo_tensor(
+            adjacency.indices(), values, adjacency.shape, is_coalesced=True, check_invariants=False
+        )
     return adjacency / adjacency.sum(-1, keepdim=True).clamp_min(1e-12)
 
 

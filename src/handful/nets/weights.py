@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -24,7 +25,9 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
             with zipfile.ZipFile(path) as stored:
                 if sum(each.file_size for each in stored.infolist()) > path.stat().st_size:
                     raise ValueError("it is compressed")
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():  # a file that torch can read is as good whichever protocol it was written with
+            warnings.filterwarnings("ignore", "Detected pickle protocol")
+            state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file fails anywhere inside the readers, with whatever error is near
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise BadInput(f"{path} is not a file of plain tensors ({reason}); save the weights as safetensors") from error

@@ -15,6 +15,7 @@ from handful.clock import add, measuring
 from handful.data.collection import Collection
 from handful.files import fresh_folder
 from handful.methods.contract import FACTS, Learner, Method, agree, load
+from handful.nets.building import own
 from handful.nets.compute import Compute
 from handful.progress import bar
 from handful.runs.engine import Engine
@@ -148,8 +149,9 @@ def train_row(matrix: Matrix, row: MatrixRow) -> tuple[MatrixRow, dict[str, byte
 def evaluate_cell(matrix: Matrix, cell: Cell, engine: Engine | None = None) -> tuple[Cell, Run]:
     """Fill one cell, inline on a worker, or by an engine's chunks from here."""
     test, spec, model = matrix.test(cell), matrix.spec(cell.row), matrix.models.get(cell.row.key)
+    net = spec.options.get("net")
     learner = (
-        load(model.path, matrix.compute)
+        load(model.path, matrix.compute, net if own(net) else None)
         if model is not None
         else row_learner(matrix.recipe, spec, cell.row.seed, matrix.source, matrix.compute, None)
     )

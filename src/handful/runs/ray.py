@@ -101,7 +101,10 @@ class Ray:
                     under_way.add(remote.remote(key, refs, depot, __version__, work, item))
                 if not under_way:
                     return
-                done, _ = ray.wait(list(under_way), num_returns=1, timeout=0.5)
+                asked = list(under_way)
+                done, _ = ray.wait(asked, num_returns=1, timeout=0.5)
+                if done:  # and all that came with it: a look costs the driver as much for one as for thousands
+                    done, _ = ray.wait(asked, num_returns=len(asked), timeout=0)
                 for ref in done:
                     under_way.discard(ref)
                     try:

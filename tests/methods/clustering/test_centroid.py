@@ -188,7 +188,10 @@ class MajorityBit(Clusterer):
         return corners, self.logits(b.s, corners)
 
 
-@pytest.mark.parametrize("dimensions, value", [(3, 0.75), (11, 0.62), (101, 0.54)])
+@pytest.mark.parametrize(
+    "dimensions, value",
+    [pytest.param(3, 0.75, marks=pytest.mark.slow), (11, 0.62), pytest.param(101, 0.54, marks=pytest.mark.slow)],
+)
 def test_with_a_random_bit_the_majority_gets_its_share(dimensions, value):
     assert majority_accuracy(dimensions) == pytest.approx(value, abs=0.005)
     part = vectors(dimensions, 800).whole
