@@ -31,7 +31,6 @@ CASES: dict[str, list[str]] = {
     "growth": [],
     "workers": [],
     "cores": [],
-    "training_cores": [],
     "folded": [],
     "throughput": [],
     "throughput resnet12": ["--net", "resnet12", "--images", "600"],

@@ -7,7 +7,6 @@ import dataclasses
 import io
 import json
 import time
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from torch import Tensor
 
 from handful._version import __version__
 from handful.clock import timed
-from handful.cores import cores
 from handful.errors import BadInput
 from handful.files import parse_json, write_atomically
 from handful.frames import write_frame
@@ -28,7 +26,6 @@ from handful.methods.batch import PADDING, pad
 from handful.methods.schedule import Schedule
 from handful.methods.stages import Loss, Stage, only
 from handful.nets.compute import within_memory
-from handful.nets.pieces import in_pieces
 from handful.progress import bar, note
 from handful.tasks import random
 from handful.tasks.episode import Task
@@ -206,12 +203,9 @@ def run(schedule: Schedule, learner: Any, loss: Loss, train: Rule, valid: Rule |
     backward = distributed.Backward(m, loss, learner.compute, world)
     progress.resume_scaler(backward.scaler)
     title = f"training {learner.method.name}"
-    alone = learner.embeds and learner.compute.threads == 1 and not learner.compute.compile
-    pieces = in_pieces(learner.backbone, cores() if world.size == 1 else 1) if alone else nullcontext()
     with (
         learner.compute.here() as device,
         distributed.compiled(learner),
-        pieces,
         bar(title, schedule.steps, first) as advance,
     ):
         began, images, tasks = time.monotonic(), seen.images, seen.tasks

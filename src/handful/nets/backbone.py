@@ -34,8 +34,6 @@ class Backbone(nn.Module, metaclass=Checked):
         What it computes with beside its weights, where that may change under the same spec: a file's hash, a library's version.
     kept
         Whether its features may be kept: all that it computes with is known by its classes, options and weights.
-    apart
-        Whether, but for batch norm, it computes each image by itself and without chance: such a network trains on every core.
     seen
         What its weights were trained on, in words: a score on images like those says less.
     """
@@ -44,7 +42,6 @@ class Backbone(nn.Module, metaclass=Checked):
     frozen: ClassVar[bool] = False
     portable: ClassVar[bool] = True
     kept: ClassVar[bool] = True
-    apart: bool = False
     code: str = ""
     seen: ClassVar[str] = ""
 

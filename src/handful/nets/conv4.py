@@ -9,10 +9,9 @@ from torch import Tensor, nn
 
 from handful.errors import BadInput
 from handful.nets.backbone import Backbone
-from handful.nets.pieces import BatchNorm2d
 
 NORMS: dict[str, Callable[[int], nn.Module]] = {
-    "batch": BatchNorm2d,
+    "batch": nn.BatchNorm2d,
     "group": lambda filters: nn.GroupNorm(8, filters),
     "layer": lambda filters: nn.GroupNorm(1, filters),
     "none": lambda filters: nn.Identity(),
@@ -28,8 +27,6 @@ class Conv4(Backbone):
     the blocks, the first ones, pool: with 2 an image of 84x84 has 21x21 = 441 places, as DN4 and CovaMNet were published;
     ``leak`` is the slope of the ReLU below zero, 0.2 in DN4 and CovaMNet (LibFewShot at 067efb7).
     """
-
-    apart = True
 
     def __init__(
         self,

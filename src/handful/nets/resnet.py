@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from handful.errors import BadInput
 from handful.nets.backbone import Backbone, initialise
-from handful.nets.pieces import BatchNorm2d
 
 
 class BasicBlock(nn.Module):
@@ -17,10 +16,10 @@ class BasicBlock(nn.Module):
     def __init__(self, c_in: int, c: int, stride: int):
         super().__init__()
         self.conv1 = nn.Conv2d(c_in, c, 3, stride, 1, bias=False)
-        self.bn1 = BatchNorm2d(c)
+        self.bn1 = nn.BatchNorm2d(c)
         self.relu = nn.ReLU(inplace=True)
         self.conv2 = nn.Conv2d(c, c, 3, 1, 1, bias=False)
-        self.bn2 = BatchNorm2d(c)
+        self.bn2 = nn.BatchNorm2d(c)
         self.downsample = shortcut(c_in, c, stride)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -34,11 +33,11 @@ class Bottleneck(nn.Module):
     def __init__(self, c_in: int, c: int, stride: int):
         super().__init__()
         self.conv1 = nn.Conv2d(c_in, c, 1, bias=False)
-        self.bn1 = BatchNorm2d(c)
+        self.bn1 = nn.BatchNorm2d(c)
         self.conv2 = nn.Conv2d(c, c, 3, stride, 1, bias=False)
-        self.bn2 = BatchNorm2d(c)
+        self.bn2 = nn.BatchNorm2d(c)
         self.conv3 = nn.Conv2d(c, 4 * c, 1, bias=False)
-        self.bn3 = BatchNorm2d(4 * c)
+        self.bn3 = nn.BatchNorm2d(4 * c)
         self.relu = nn.ReLU(inplace=True)
         self.downsample = shortcut(c_in, 4 * c, stride)
 
@@ -51,7 +50,7 @@ class Bottleneck(nn.Module):
 def shortcut(c_in: int, c_out: int, stride: int) -> nn.Module | None:
     if stride == 1 and c_in == c_out:
         return None
-    return nn.Sequential(nn.Conv2d(c_in, c_out, 1, stride, bias=False), BatchNorm2d(c_out))
+    return nn.Sequential(nn.Conv2d(c_in, c_out, 1, stride, bias=False), nn.BatchNorm2d(c_out))
 
 
 class ResNet(Backbone):
@@ -70,7 +69,6 @@ class ResNet(Backbone):
     std: ClassVar[tuple[float, ...]] = (0.229, 0.224, 0.225)
     block: type[BasicBlock] | type[Bottleneck] = BasicBlock
     depths: tuple[int, ...] = (2, 2, 2, 2)
-    apart = True
 
     def __init__(self, shape: tuple[int, ...], size: int = 0, stem: Literal["auto", "3x3", "7x7"] = "auto"):
         super().__init__(shape)
@@ -86,7 +84,7 @@ class ResNet(Backbone):
         self.conv1 = (
             nn.Conv2d(shape[2], 64, 3, 1, 1, bias=False) if small else nn.Conv2d(shape[2], 64, 7, 2, 3, bias=False)
         )
-        self.bn1 = BatchNorm2d(64)
+        self.bn1 = nn.BatchNorm2d(64)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool: nn.Module = nn.Identity() if small else nn.MaxPool2d(3, 2, 1)
         c_in = 64

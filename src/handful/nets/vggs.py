@@ -6,7 +6,6 @@ from torch import Tensor, nn
 
 from handful.errors import BadInput
 from handful.nets.backbone import Backbone
-from handful.nets.pieces import BatchNorm2d
 
 FILTERS = (64, 128, 256, 256)
 
@@ -18,15 +17,13 @@ class VGGS(Backbone):
     Omniglot at 32x32, as in their public code (VGGS); the vector is the flattened last map, 1,024 at 32x32.
     """
 
-    apart = True
-
     def __init__(self, shape: tuple[int, ...]):
         super().__init__(shape)
         if min(shape[:2]) < 16:
             raise BadInput(f"vggs halves its input four times and needs images of at least 16x16, not {shape[:2]}")
         blocks, channels = [], shape[2]
         for filters in FILTERS:
-            layers = (nn.Conv2d(channels, filters, 3, padding=1), BatchNorm2d(filters), nn.ReLU(), nn.MaxPool2d(2))
+            layers = (nn.Conv2d(channels, filters, 3, padding=1), nn.BatchNorm2d(filters), nn.ReLU(), nn.MaxPool2d(2))
             blocks.append(nn.Sequential(*layers))
             channels = filters
         self.blocks = nn.Sequential(*blocks)

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from handful.errors import BadInput
 from handful.nets.backbone import Backbone, initialise
-from handful.nets.pieces import BatchNorm2d
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
@@ -20,9 +19,9 @@ class WideBlock(nn.Module):
 
     def __init__(self, c_in: int, c: int, stride: int, drop: float):
         super().__init__()
-        self.bn1 = BatchNorm2d(c_in)
+        self.bn1 = nn.BatchNorm2d(c_in)
         self.conv1 = nn.Conv2d(c_in, c, 3, stride, 1, bias=False)
-        self.bn2 = BatchNorm2d(c)
+        self.bn2 = nn.BatchNorm2d(c)
         self.conv2 = nn.Conv2d(c, c, 3, 1, 1, bias=False)
         self.drop = drop
         self.convShortcut = None if c_in == c else nn.Conv2d(c_in, c, 1, stride, bias=False)
@@ -68,9 +67,8 @@ class WRN2810(Backbone):
         self.block1 = WideStage(16, widths[0], blocks, 1, drop)
         self.block2 = WideStage(widths[0], widths[1], blocks, 2, drop)
         self.block3 = WideStage(widths[1], widths[2], blocks, 2, drop)
-        self.bn1 = BatchNorm2d(widths[2])
+        self.bn1 = nn.BatchNorm2d(widths[2])
         initialise(self)
-        self.apart = not drop
         self.mean, self.std = IMAGENET if shape[2] == 3 else ((0.5,), (0.5,))  # type: ignore[misc]
         self.width = widths[2]
         side = [shape[0], shape[1]]
