@@ -2,7 +2,7 @@
 
     python benchmarks/robustness.py packed/cifar-fs [--tasks 300] [--out docs/results/robustness-cifar-fs]
 
-Five models that come with the library, and five heads on the frozen backbone of one of them (RFS-simple), on the test classes. All
+Four models that come with the library, and six heads on the frozen backbone of one of them (RFS-simple), on the test classes. All
 methods are asked the same tasks. Writes OUT.md and OUT.svg.
 """
 
@@ -20,8 +20,8 @@ import handful as hf
 from handful.methods.contract import make
 from handful.metrics.strangers import SCORES
 
-MODELS = ("protonet", "r2d2", "rfs-simple", "relationnet", "baseline++")
-HEADS = ("nearest-centroid", "k-nn", "linear", "cosine", "matchingnet")
+MODELS = ("protonet", "r2d2", "rfs-simple", "baseline++")
+HEADS = ("nearest-centroid", "k-nn", "linear", "cosine", "matchingnet", "r2d2")
 NOISE, RATIO, DIFFICULTY = (0.0, 0.2, 0.4, 0.6), (1.0, 5.0, 20.0), (0.0, 0.5, 1.0)
 
 
