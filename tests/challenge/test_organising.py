@@ -514,7 +514,8 @@ def test_workers_take_what_their_environment_is_for(root, tmp_path):  # noqa: F8
     assert queue.take(site.database, "w", leagues=chosen.leagues_in([])).league == "free-style"
     assert queue.take(site.database, "w", leagues=chosen.leagues_in([])) is None
     assert queue.take(site.database, "w", leagues=chosen.leagues_in(["large"])).league == "meta-learning"
-    with pytest.raises(Missing, match="needs a GPU"):
+    with pytest.raises(Missing, match="needs a GPU; say which by --devices"):
         chosen.leagues_in(["cards"])
+    assert chosen.leagues_in(["cards"], (0,)) == []
     with pytest.raises(BadInput, match="did you mean large"):
         chosen.leagues_in(["larg"])
