@@ -350,6 +350,27 @@ def test_the_results_are_kept_as_static_files(site, root, tmp_path, capsys):  # 
     assert (tmp_path / "out/toy-feedback/by-ways.csv").is_file()
 
 
+def test_a_column_that_is_declared_once_is_on_both_pages_and_in_the_csv(site, monkeypatch):  # noqa: F811
+    from handful.challenge import season_page, tables
+
+    tried = tables.Column(
+        "tries & errors", lambda line: f"try {line.submission}", {"tries": lambda line: line.submission}
+    )
+    monkeypatch.setattr(tables, "COLUMNS", (*tables.COLUMNS, tried))
+    boss = site.organiser()
+    site.advance(boss)
+    upload(site.participant("ann"))
+    site.work(0.9)
+    page = boss.get("/leaderboard?phase=feedback&league=free-style").text
+    assert "tries &amp; errors" in page and "try 1" in page
+    heading, line = boss.get("/leaderboard.csv?phase=feedback&league=free-style").text.splitlines()
+    assert dict(zip(heading.split(","), line.split(","), strict=True))["tries"] == "1"
+    with site.database.reading() as session:
+        boards = {"free-style": rules.leaderboard(session, site.challenge, "feedback", "free-style")}
+    season = season_page.Season(site.challenge, "feedback", boards, {})
+    assert "try 1" in season_page.season_page([season])
+
+
 def test_a_challenge_is_cloned_without_its_dates_and_data(root, tmp_path):  # noqa: F811
     from handful.cli import main
 
