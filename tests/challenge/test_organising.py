@@ -466,8 +466,33 @@ def test_a_password_is_set_from_the_command_line(site, root, tmp_path, capsys): 
     assert ann.get("/account").status_code == 401 and guess(site.client(), "ann", new).status_code == 303
 
 
-@pytest.mark.parametrize("address", ["file://{}", "memory:/{}", "memory://"])
-def test_workers_on_other_machines_share_archives_and_results_by_an_address(root, tmp_path, address):  # noqa: F811
+@pytest.fixture
+def bucket(monkeypatch):
+    """An S3 of one's own on this machine, with one bucket."""
+    for name in ("s3fs", "moto.server"):
+        pytest.importorskip(name, reason="an S3 to try needs pip install s3fs 'moto[server]'")
+    from moto.server import ThreadedMotoServer
+    from s3fs import S3FileSystem
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "of-no-account")
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        S3FileSystem.clear_instance_cache()
+        S3FileSystem().mkdir("season")
+        yield
+    finally:
+        S3FileSystem.clear_instance_cache()
+        server.stop()
+
+
+@pytest.mark.parametrize(
+    "address", ["file://{}", "memory:/{}", "memory://", pytest.param("s3://season/files", marks=pytest.mark.slow)]
+)
+def test_workers_on_other_machines_share_archives_and_results_by_an_address(root, tmp_path, address, request):  # noqa: F811
     """The service and the worker have a state folder each, and nothing in common but the database and the address."""
     import polars as pl
     from fsspec.core import url_to_fs
@@ -479,6 +504,8 @@ def test_workers_on_other_machines_share_archives_and_results_by_an_address(root
 
     from .conftest import row
 
+    if address.startswith("s3"):
+        request.getfixturevalue("bucket")
     shared = address.format(tmp_path / "shared")
     files, place_of = url_to_fs(shared)
     site = Site(root, tmp_path / "here", options={"storage": shared}, url=f"sqlite:///{tmp_path / 'db.sqlite'}")  # noqa: F811
