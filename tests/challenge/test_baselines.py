@@ -285,6 +285,15 @@ def test_what_needs_more_than_labelled_images_cannot_be_packed(tmp_path):
         pack_method("pair-protonet", tmp_path / "x.zip")
 
 
+def test_images_reach_a_submission_as_torch_would_divide_them():
+    from handful.challenge.kit.cdmetadl.ingestion.data_generator import to_tensor
+
+    images = np.random.default_rng(0).permutation(np.arange(2 * 8 * 16 * 3) % 256).astype(np.uint8).reshape(2, 8, 16, 3)
+    given = to_tensor(images)
+    assert given.is_contiguous() and given.dtype == torch.float32
+    assert torch.equal(given, torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255)
+
+
 def test_the_bridge_gives_the_learner_the_bytes_that_were_packed():
     from handful.challenge.bridge import MountedSets, _bytes
     from handful.challenge.kit.cdmetadl.ingestion.data_generator import to_tensor

@@ -350,6 +350,27 @@ def test_the_results_are_kept_as_static_files(site, root, tmp_path, capsys):  # 
     assert (tmp_path / "out/toy-feedback/by-ways.csv").is_file()
 
 
+def test_a_column_that_is_declared_once_is_on_both_pages_and_in_the_csv(site, monkeypatch):  # noqa: F811
+    from handful.challenge import season_page, tables
+
+    tried = tables.Column(
+        "tries & errors", lambda line: f"try {line.submission}", {"tries": lambda line: line.submission}
+    )
+    monkeypatch.setattr(tables, "COLUMNS", (*tables.COLUMNS, tried))
+    boss = site.organiser()
+    site.advance(boss)
+    upload(site.participant("ann"))
+    site.work(0.9)
+    page = boss.get("/leaderboard?phase=feedback&league=free-style").text
+    assert "tries &amp; errors" in page and "try 1" in page
+    heading, line = boss.get("/leaderboard.csv?phase=feedback&league=free-style").text.splitlines()
+    assert dict(zip(heading.split(","), line.split(","), strict=True))["tries"] == "1"
+    with site.database.reading() as session:
+        boards = {"free-style": rules.leaderboard(session, site.challenge, "feedback", "free-style")}
+    season = season_page.Season(site.challenge, "feedback", boards, {})
+    assert "try 1" in season_page.season_page([season])
+
+
 def test_a_challenge_is_cloned_without_its_dates_and_data(root, tmp_path):  # noqa: F811
     from handful.cli import main
 
@@ -445,8 +466,33 @@ def test_a_password_is_set_from_the_command_line(site, root, tmp_path, capsys): 
     assert ann.get("/account").status_code == 401 and guess(site.client(), "ann", new).status_code == 303
 
 
-@pytest.mark.parametrize("address", ["file://{}", "memory:/{}", "memory://"])
-def test_workers_on_other_machines_share_archives_and_results_by_an_address(root, tmp_path, address):  # noqa: F811
+@pytest.fixture
+def bucket(monkeypatch):
+    """An S3 of one's own on this machine, with one bucket."""
+    for name in ("s3fs", "moto.server"):
+        pytest.importorskip(name, reason="an S3 to try needs pip install s3fs 'moto[server]'")
+    from moto.server import ThreadedMotoServer
+    from s3fs import S3FileSystem
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "of-no-account")
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        S3FileSystem.clear_instance_cache()
+        S3FileSystem().mkdir("season")
+        yield
+    finally:
+        S3FileSystem.clear_instance_cache()
+        server.stop()
+
+
+@pytest.mark.parametrize(
+    "address", ["file://{}", "memory:/{}", "memory://", pytest.param("s3://season/files", marks=pytest.mark.slow)]
+)
+def test_workers_on_other_machines_share_archives_and_results_by_an_address(root, tmp_path, address, request):  # noqa: F811
     """The service and the worker have a state folder each, and nothing in common but the database and the address."""
     import polars as pl
     from fsspec.core import url_to_fs
@@ -458,6 +504,8 @@ def test_workers_on_other_machines_share_archives_and_results_by_an_address(root
 
     from .conftest import row
 
+    if address.startswith("s3"):
+        request.getfixturevalue("bucket")
     shared = address.format(tmp_path / "shared")
     files, place_of = url_to_fs(shared)
     site = Site(root, tmp_path / "here", options={"storage": shared}, url=f"sqlite:///{tmp_path / 'db.sqlite'}")  # noqa: F811
@@ -514,7 +562,8 @@ def test_workers_take_what_their_environment_is_for(root, tmp_path):  # noqa: F8
     assert queue.take(site.database, "w", leagues=chosen.leagues_in([])).league == "free-style"
     assert queue.take(site.database, "w", leagues=chosen.leagues_in([])) is None
     assert queue.take(site.database, "w", leagues=chosen.leagues_in(["large"])).league == "meta-learning"
-    with pytest.raises(Missing, match="needs a GPU"):
+    with pytest.raises(Missing, match="needs a GPU; say which by --devices"):
         chosen.leagues_in(["cards"])
+    assert chosen.leagues_in(["cards"], (0,)) == []
     with pytest.raises(BadInput, match="did you mean large"):
         chosen.leagues_in(["larg"])

@@ -78,6 +78,7 @@ def meta_test(
         plan.together,
         copied=("/submission", "/saved"),
         hidden=plan.hidden,
+        devices=plan.devices,
         without=plan.without,
     ) as session:
         paths = {"submission": session.place("/submission"), "saved": session.place("/saved")}
@@ -103,6 +104,7 @@ def meta_train(submission: Path, train: Path, saved: Path, plan: RunPlan, clock:
         plan.threads,
         copied=("/submission",),
         hidden=plan.hidden,
+        devices=plan.devices,
         without=plan.without,
     ) as session:
         paths = {"submission": session.place("/submission"), "train": session.place("/train")}

@@ -51,7 +51,7 @@ class RunPlan:
 
     ``warm`` are modules that the meta-test's parent imports once for all tasks; torch imports dynamo when the first
     optimiser is made, which would cost every task that trains more than its fork does. ``hidden`` are installed packages
-    that the submission must not see. ``without`` names walls that a test takes down, to show what they are for.
+    that the submission must not see, ``devices`` the NVIDIA devices that it may use. ``without`` names walls that a test takes down, to show what they are for.
     """
 
     tasks_per_dataset: int
@@ -64,6 +64,7 @@ class RunPlan:
     words: tuple[object, ...] = ()
     warm: tuple[str, ...] = ("torch._dynamo",)
     hidden: tuple[Path, ...] = ()
+    devices: tuple[int, ...] = ()
     without: tuple[str, ...] = ()
 
     def isolation(self) -> Isolation:

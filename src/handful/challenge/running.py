@@ -73,6 +73,7 @@ def execute(
     words: tuple[object, ...] = (),
     pretrained: bool = True,
     packages: tuple[str, ...] = (),
+    devices: tuple[int, ...] = (),
     trust: bool = False,
     tasks: int | None = None,
     seeds: int | None = None,
@@ -105,6 +106,7 @@ def execute(
                     threads=challenge.limits.threads,
                     trust=trust,
                     hidden=hidden,
+                    devices=devices,
                     words=(challenge.name, phase, *words, "seed", repeat, stage.name),
                 )
                 result = run_submission(root, stage.train, stage.rules, plan, workspace, progress=progress)

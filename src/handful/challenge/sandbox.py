@@ -33,6 +33,8 @@ PRELOAD = ("numpy", "torch", "torch.nn.functional", "torch.optim")
 _INSIDE = "/opt/handful"
 # The preloaded parent and the files that it has read, which a cgroup counts too.
 _PARENT_BYTES = 2 << 30
+# CUDA reserves addresses for all memory that there is, on the machine and its devices, before it uses any.
+_CARD_ADDRESSES = 1 << 46
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +60,8 @@ class Session:
     """One sandbox with its mounts (inside -> outside), ready to run jobs one after another.
 
     The mounts named in ``copied`` are given as copies in memory: of a file on disk, whoever shares it can see which parts
-    were read. ``hidden`` are files and folders of the interpreter that are not shown. ``without`` names walls that a test
-    takes down.
+    were read. ``hidden`` are files and folders of the interpreter that are not shown. ``devices`` are the numbers of the
+    NVIDIA devices that are shown. ``without`` names walls that a test takes down.
     """
 
     isolation: walls.Isolation
@@ -70,6 +72,7 @@ class Session:
     together: bool = False
     copied: tuple[str, ...] = ()
     hidden: tuple[Path, ...] = ()
+    devices: tuple[int, ...] = ()
     without: tuple[str, ...] = ()
     _cpus: share.Cpus | None = None
     _cgroup: share.Cgroup | None = None
@@ -122,7 +125,7 @@ class Session:
         program = shutil.which("bwrap") or "bwrap"
         # As root the jobs are later in line than their parent, which is not to be ended for what they do.
         command = share.launcher(self._cgroup, 500 if self.isolation == "strong" else 1000)
-        command += walls.bubblewrap(self.isolation, program, self.without)
+        command += walls.bubblewrap(self.isolation, program, self.without) + walls.cards(self.devices)
         for place, size in (("/tmp", self.limits.tmp_bytes), ("/dev/shm", self.limits.shm_bytes)):
             if self.isolation == "userns" and place in self.without:
                 command += ["--bind", self._common(place), place]
@@ -161,10 +164,14 @@ class Session:
         """The whole environment of submitted code."""
         threads = str(self.threads)
         home = self._scratch or "/tmp"
+        # Within the walls there are no other devices, so that these are the first.
+        seen = self.devices if self.isolation == "none" else range(len(self.devices))
         return {
             **dict.fromkeys(("HOME", "TMPDIR"), home),
             **dict.fromkeys(("USER", "LOGNAME"), "sandbox"),
             **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads),
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            "CUDA_VISIBLE_DEVICES": ",".join(map(str, seen)),
             "LANG": "C.UTF-8",
             "PATH": "/usr/bin:/bin",
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -239,7 +246,7 @@ class Session:
             "seed": seed,
             "threads": self.threads,
             "environment": self.environment(),
-            "limits": asdict(self.limits),
+            "limits": asdict(self.limits) | ({"address_slack": _CARD_ADDRESSES} if self.devices else {}),
             "kit": str(walls.PACKAGE / "challenge/kit")
             if self.isolation == "none"
             else f"{_INSIDE}/handful/challenge/kit",

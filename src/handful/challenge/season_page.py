@@ -60,10 +60,7 @@ def board_section(season: Season) -> Section:
             {
                 "rank": str(line.rank or line.why),
                 "entrant": line.name + f" {DAGGER}" * bool(line.learner.get("transductive")),
-                "score": line.score,
-                SHOWN: "" if line.low is None or line.high is None else f"{line.low:.3f} to {line.high:.3f}",
-                "learner": ", ".join(filter(None, (line.learner.get("method"), line.learner.get("net")))),
-                "trained before on": line.learner.get("pretrained", ""),
+                **{column.heading: column.shown(line) for column in tables.columns_of(season.challenge.ranking)},
             }
             for line in lines
         ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import platform
 import struct
 from collections.abc import Collection
@@ -108,7 +109,8 @@ def _by_argument(number: int, argument: int, values: Collection[int], error: int
     return [*out, allow, refuse] if refused else [*out, refuse, allow]
 
 
-def build(machine: str | None = None, without: Collection[str] = ()) -> bytes:
+@functools.cache
+def build(machine: str | None = None, without: tuple[str, ...] = ()) -> bytes:
     """The filter as an array of ``struct sock_filter``, as bubblewrap's ``--seccomp`` and the kernel take it.
 
     ``without`` names GROUPS that are let through, for tests that show what they are needed for.

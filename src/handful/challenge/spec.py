@@ -266,17 +266,14 @@ class Challenge(_Frozen):
                 )
         return self
 
-    def leagues_in(self, environments: list[str]) -> list[str]:
+    def leagues_in(self, environments: list[str], devices: tuple[int, ...] = ()) -> list[str]:
         """The leagues whose submissions a worker of these environments takes; without any, those that name none."""
         known = [each.name for each in self.environments]
         for name in environments:
             if name not in known:
                 raise BadInput(f"there is no environment {name!r} in challenge.toml; {nearest(name, known)}")
-            if next(each for each in self.environments if each.name == name).gpu:
-                raise Missing(
-                    f"the environment {name} needs a GPU, and the sandbox of this version has no devices; "
-                    "set gpu = false, or run such code with --trust elsewhere"
-                )
+            if next(each for each in self.environments if each.name == name).gpu and not devices:
+                raise Missing(f"the environment {name} needs a GPU; say which by --devices, for example --devices 0")
         return [league.name for league in self.leagues if league.environment in (environments or [""])]
 
     def phase(self, name: str) -> PhaseSpec:

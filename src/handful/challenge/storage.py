@@ -23,7 +23,8 @@ class Storage:
         if self.url:
             fsspec = require("fsspec", "serve")
             try:
-                self._files, root = fsspec.core.url_to_fs(self.url)
+                # What is there changes from other machines: a list that was kept would be out of date.
+                self._files, root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
                 self._root = root.rstrip("/")
             except (ImportError, ValueError, OSError) as error:
                 raise BadInput(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -14,6 +15,7 @@ from handful.challenge import scores
 from handful.errors import BadInput
 from handful.files import write_atomically
 from handful.frames import write_frame
+from handful.metrics.base import SHOWN
 from handful.metrics.difficulty import difficulty
 
 if TYPE_CHECKING:
@@ -85,18 +87,71 @@ def _write_csv(table: pl.DataFrame, path: Path) -> None:
     write_atomically(path, lambda t: write_frame(table, t, "csv"))
 
 
+@dataclass(frozen=True)
+class Column:
+    """One column of a leaderboard, the same on its page, in its CSV and on the results page that is kept.
+
+    ``shown`` is its text on pages; ``kept`` the CSV's columns and their values; ``ranking`` the one way of ranking that
+    shows it on pages, if it is for one alone. Each line's rank and name come first, its data sets last.
+    """
+
+    heading: str
+    shown: Callable[[Line], str]
+    kept: Mapping[str, Callable[[Line], Any]] = field(default_factory=dict)
+    number: bool = True
+    ranking: str = ""
+
+
+COLUMNS = (
+    Column("score", lambda line: _digits(line.score), {"score": lambda line: line.score}),
+    Column(
+        SHOWN,
+        lambda line: " – ".join(map(_digits, (line.low, line.high))),
+        {"low": lambda line: line.low, "high": lambda line: line.high},
+    ),
+    Column(
+        "mean rank",
+        lambda line: _digits(line.mean_rank),
+        {"mean_rank": lambda line: line.mean_rank or ""},
+        True,
+        "ranks",
+    ),
+    Column(
+        "submitted",
+        lambda line: line.created.strftime("%Y-%m-%d %H:%M"),
+        {"submitted": lambda line: line.created.isoformat()},
+        False,
+    ),
+    Column("learner", lambda line: _learner(line.learner), number=False),
+    Column("fact sheet", lambda line: "yes" if line.fact_sheet else "missing", number=False),
+)
+
+
+def columns_of(ranking: str) -> list[Column]:
+    """The columns that pages show under one way of ranking."""
+    return [column for column in COLUMNS if column.ranking in ("", ranking)]
+
+
+def _digits(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _learner(facts: Mapping[str, Any]) -> str:
+    before = facts.get("pretrained")
+    return " · ".join(filter(None, (facts.get("method"), facts.get("net"), before and f"trained before on {before}")))
+
+
 def export_csv(lines: Sequence[Line], named: bool = True) -> str:
     """A leaderboard as CSV, data sets by name or by number; names that would be taken for a formula are quoted."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     datasets = sorted({name for line in lines for name in line.by_dataset})
     headings = datasets if named else list(scores.numbers(datasets).values())
-    writer.writerow(["rank", "name", "score", "low", "high", "mean_rank", "submitted", *headings])
+    kept = {name: value for column in COLUMNS for name, value in column.kept.items()}
+    writer.writerow(["rank", "name", *kept, *headings])
     for line in lines:
         name = f"'{line.name}" if line.name[:1] in "=+-@" else line.name
-        values = [line.by_dataset.get(dataset, "") for dataset in datasets]
         rank = line.rank if line.rank is not None else "unranked"
-        writer.writerow(
-            [rank, name, line.score, line.low, line.high, line.mean_rank or "", line.created.isoformat(), *values]
-        )
+        values = [line.by_dataset.get(dataset, "") for dataset in datasets]
+        writer.writerow([rank, name, *(value(line) for value in kept.values()), *values])
     return out.getvalue()

@@ -24,6 +24,7 @@ from handful.errors import BadInput, Missing
 Isolation = Literal["strong", "userns", "none"]
 PACKAGE = Path(__file__).resolve().parents[1]
 _DEVICES = ("null", "full", "random", "urandom")
+_SHARED_CARDS = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
 _STREAMS = ("stdin", "stdout", "stderr")
 MOST_FILES = 2500
 _warm_until = 0.0
@@ -88,6 +89,21 @@ def bubblewrap(kind: Isolation, program: str, without: Collection[str] = ()) -> 
     for target, name in (("/proc/self/fd", "fd"), *((f"/proc/self/fd/{i}", n) for i, n in enumerate(_STREAMS))):
         walls += ["--symlink", target, f"/dev/{name}"]
     return [*walls, "--dir", "/dev/shm"]
+
+
+def cards(devices: Collection[int], place: Path = Path("/dev")) -> list[str]:
+    """bubblewrap's arguments that show the chosen NVIDIA devices, and what all of them share; Missing where one is not."""
+    out: list[str] = []
+    for name in (f"nvidia{number}" for number in devices):
+        if not (place / name).exists():
+            raise Missing(
+                f"this machine has no {place / name}; give the numbers of its NVIDIA devices, or no --devices"
+            )
+        out += ["--dev-bind", f"{place / name}", f"/dev/{name}"]
+    for name in _SHARED_CARDS if out else ():
+        if (place / name).exists():
+            out += ["--dev-bind", f"{place / name}", f"/dev/{name}"]
+    return out
 
 
 def system_folders() -> list[str]:

@@ -50,13 +50,14 @@ class Worker:
         trust: bool = False,
         patience: float = 120.0,
         leagues: Sequence[str] | None = None,
+        devices: tuple[int, ...] = (),
         storage: Storage | None = None,
     ) -> None:
         self.database, self.challenge, self.state = database, challenge, state
         self.data = Data(challenge, root, state)
         self.run_one = run or self._execute
         self.lease, self.trust, self.patience = lease, trust, patience
-        self.leagues, self.storage = leagues, storage or Storage(state)
+        self.leagues, self.devices, self.storage = leagues, devices, storage or Storage(state)
         self.name = f"{socket.gethostname()[:30]}-{os.getpid()}-{secrets.token_hex(4)}"
         self.stopping = threading.Event()
 
@@ -75,6 +76,7 @@ class Worker:
             words=words,
             pretrained=league.pretrained,
             packages=league.packages,
+            devices=self.devices,
             trust=self.trust,
             progress=progress,
         )

@@ -107,6 +107,9 @@ def work(
     environment: Annotated[
         list[str] | None, typer.Option("--environment", help="Environment that this worker is; may be repeated.")
     ] = None,
+    devices: Annotated[
+        str, typer.Option("--devices", help="NVIDIA devices that submissions may use, such as 0,1; none unless told.")
+    ] = "",
     trust: Trust = False,
 ) -> None:
     """Take submissions from the queue and run them, until stopped.
@@ -118,19 +121,38 @@ def work(
     handful challenge work flowers --database postgresql://db.example.org/flowers --storage s3://flowers/files
     """
     from handful.challenge.storage import Storage
-    from handful.challenge.walls import detect
+    from handful.challenge.walls import cards, detect
     from handful.challenge.worker import Worker
 
     challenge, root = opened(folder)
+    chosen = _numbers(devices)
+    cards(chosen)
     if not trust:
         detect()
     place = (state or root / "state").resolve()
-    leagues = challenge.leagues_in(environment or []) if challenge.environments else None
+    leagues = challenge.leagues_in(environment or [], chosen) if challenge.environments else None
     files = Storage(place, storage)
-    worker = Worker(database_of(database, place), challenge, root, place, trust=trust, leagues=leagues, storage=files)
+    worker = Worker(
+        database_of(database, place),
+        challenge,
+        root,
+        place,
+        trust=trust,
+        leagues=leagues,
+        devices=chosen,
+        storage=files,
+    )
     worker.handle_signals()
     done = worker.forever(until_empty=until_empty)
     print(f"finished {done} submissions")
+
+
+def _numbers(devices: str) -> tuple[int, ...]:
+    """``0,1`` as numbers, each once."""
+    parts = [part.strip() for part in devices.split(",")] if devices else []
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise BadInput(f"--devices {devices!r} is not a list of numbers; write for example --devices 0,1")
+    return tuple(dict.fromkeys(map(int, parts)))
 
 
 def submit(

@@ -10,7 +10,7 @@ from handful.challenge import rules
 from handful.challenge.db import Announcement, User
 from handful.challenge.markdown import render
 from handful.challenge.spec import Challenge
-from handful.challenge.tables import export_csv
+from handful.challenge.tables import columns_of, export_csv
 from handful.challenge.web.refused import Refused
 from handful.challenge.web.site import PAGES, Number, Site
 from handful.report import page
@@ -82,7 +82,15 @@ def public(site: Site) -> APIRouter:
             lines = rules.leaderboard(who.session, challenge, asked, chosen.name)
             final, figure = rules.results_are_final(who.session, challenge), board_figure(lines)
             return site.show(
-                "leaderboard.html", request, who, league=chosen, asked=asked, lines=lines, figure=figure, final=final
+                "leaderboard.html",
+                request,
+                who,
+                league=chosen,
+                asked=asked,
+                lines=lines,
+                columns=columns_of(challenge.ranking),
+                figure=figure,
+                final=final,
             )
 
     @routes.get("/leaderboard.csv")
