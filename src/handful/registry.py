@@ -23,6 +23,8 @@ BUILTIN: dict[str, dict[str, str]] = {
         "concept-context": "handful.data.importers.concept_context:ConceptContext",
         "omniglot": "handful.data.importers.omniglot:Omniglot",
         "csv": "handful.data.importers.csv:Csv",
+        "hf": "handful.data.importers.hf:Hf",
+        "webdataset": "handful.data.importers.webdataset:WebDataset",
         "mit-states": "handful.data.importers.pairs.czsl:MitStates",
         "ut-zappos": "handful.data.importers.pairs.czsl:UtZappos",
         "c-gqa": "handful.data.importers.pairs.czsl:CGqa",

@@ -79,6 +79,9 @@ def pack(
     licence: Annotated[
         str | None, typer.Option("--licence", help="Licence to put on the card.", rich_help_panel=CARD)
     ] = None,
+    citation: Annotated[
+        str | None, typer.Option("--citation", help="How to cite the data, for the card.", rich_help_panel=CARD)
+    ] = None,
     settings: Settings = None,
     split_by: Annotated[
         str | None,
@@ -122,6 +125,7 @@ def pack(
             name=name or (layout if layout in BUILDERS else None),
             version=version,
             licence=licence,
+            citation=citation,
             split=_rule(split_by, split_file, fractions, seed, on, scheme),
             skip_bad=skip_bad,
             workers=workers,

@@ -44,6 +44,8 @@ class Card:
         Columns that hold a split name per image; the first is the default scheme.
     context
         The column of contexts (backgrounds, styles), if there is one.
+    citation
+        How its makers want to be cited, as text or BibTeX.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Card:
     taxonomy: str | None = None
     source: str = ""
     hash: str = ""
+    citation: str = ""
 
     @classmethod
     def read(cls, path: Path) -> Card:
