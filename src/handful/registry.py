@@ -25,6 +25,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "csv": "handful.data.importers.csv:Csv",
         "hf": "handful.data.importers.hf:Hf",
         "webdataset": "handful.data.importers.webdataset:WebDataset",
+        "croissant": "handful.data.importers.croissant:Croissant",
         "mit-states": "handful.data.importers.pairs.czsl:MitStates",
         "ut-zappos": "handful.data.importers.pairs.czsl:UtZappos",
         "c-gqa": "handful.data.importers.pairs.czsl:CGqa",

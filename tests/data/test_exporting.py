@@ -47,7 +47,7 @@ def test_parquet_comes_back_with_the_same_pixels_classes_splits_licence_and_cita
     done = export(was, tmp_path / "out", kind)
     assert done.images == {"test": 2, "test_seen": 2, "train": 4, "valid": 2}
     assert done.notes == ("2 images in no split of mine were left out",)
-    packed = pack(tmp_path / "out", tmp_path / "packed", "hf", size=10, grey=channels == 1).collection
+    packed = pack(tmp_path / "out", tmp_path / "packed", kind, size=10, grey=channels == 1).collection
     same(packed, was)
     assert (packed.card.licence, packed.card.citation) == ("CC BY 4.0", "@misc{owls}")
     assert len(packed.part("test_seen")) == 2 and "place" in packed.table.columns
@@ -108,6 +108,46 @@ def test_croissant_names_files_by_hash_and_fields_by_column(tmp_path):
         assert file["sha256"] == sha256(data).hexdigest()
     train = next(r for r in said["recordSet"] if r["@id"] == "train")
     assert [f["name"] for f in train["field"]][:2] == ["image", "label"]
+
+
+def test_croissant_gives_classes_their_names_where_the_tables_do_not(tmp_path):
+    pytest.importorskip("pyarrow")
+    import polars as pl
+
+    export(made(), tmp_path / "out", "croissant")
+    (tmp_path / "out" / "dataset_info.json").unlink()
+    description = tmp_path / "out" / "croissant.json"
+    for file in sorted((tmp_path / "out" / "data").iterdir()):
+        before = sha256(file.read_bytes()).hexdigest()
+        pl.read_parquet(file).write_parquet(file)
+        after = sha256(file.read_bytes()).hexdigest()
+        description.write_text(description.read_text().replace(before, after))
+    packed = pack(tmp_path / "out", tmp_path / "packed", size=10).collection
+    assert packed.card.source == "croissant:out" and packed.train.class_names == ["label 0/é", "label 1/é"]
+
+
+def test_a_croissant_that_is_not_true_or_not_whole_is_refused(tmp_path):
+    pytest.importorskip("pyarrow")
+    export(made(), tmp_path / "out", "croissant")
+    description = tmp_path / "out" / "croissant.json"
+    whole = description.read_text()
+    file = next((tmp_path / "out" / "data").glob("train*"))
+
+    def refused(said: str) -> None:
+        ended = handful("data", "pack", tmp_path / "out", tmp_path / "packed", "--as", "croissant")
+        assert ended.returncode == 2 and said in ended.stderr and not (tmp_path / "packed").exists()
+
+    description.write_text(whole.replace(sha256(file.read_bytes()).hexdigest(), "0" * 64))
+    refused("is not the file described")
+    description.write_text(whole.replace(f"data/{file.name}", f"https://example.org/{file.name}"))
+    refused("download it to there first")
+    description.write_text(whole.replace("sc:ImageObject", "sc:Text"))
+    refused("describes 0 columns of images")
+    for damaged in ("{", "[]", '{"distribution": 3, "recordSet": 4}', whole.replace('"extract"', '"extrac"')):
+        description.write_text(damaged)
+        refused("is not a description in Croissant 1.0")
+    description.unlink()
+    refused("holds no croissant.json")
 
 
 def test_what_cannot_be_exported_is_refused_and_nothing_is_left(tmp_path):

@@ -57,7 +57,8 @@ def export(collection: Collection, target: str | os.PathLike[str], kind: str, *,
             _folders(folder, parts, advance)
         else:
             require("pyarrow", "datasets")
-            files = write_parquet(folder, collection, parts, advance)
+            # MLCommons' own reader takes a record set from one file.
+            files = write_parquet(folder, collection, parts, advance, sharded=kind == "hf")
             if kind == "croissant":
                 write_croissant(folder, collection, files)
         (folder / "README.md").write_text(readme(collection, images, kind), encoding="utf-8")

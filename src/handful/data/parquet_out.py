@@ -62,7 +62,7 @@ GROUP = 256
 
 
 def write_parquet(
-    folder: Path, collection: Collection, parts: dict[str, Part], advance: Advance
+    folder: Path, collection: Collection, parts: dict[str, Part], advance: Advance, sharded: bool = True
 ) -> dict[str, list[str]]:
     """Write ``data/SPLIT-00000-of-00001.parquet`` and ``dataset_info.json``; the files of each split."""
     import pyarrow as pa
@@ -80,7 +80,7 @@ def write_parquet(
     (folder / "data").mkdir()
     files: dict[str, list[str]] = {}
     for split, part in parts.items():
-        every = shards(part)
+        every = shards(part) if sharded else [part.rows]
         files[split] = [f"data/{hf_file(split)}-{i:05d}-of-{len(every):05d}.parquet" for i in range(len(every))]
         for name, rows in zip(files[split], every, strict=True):
             with pq.ParquetWriter(folder / name, schema) as out:
@@ -112,7 +112,7 @@ def image_column(collection: Collection) -> str:
 
 
 def write_croissant(folder: Path, collection: Collection, files: dict[str, list[str]]) -> None:
-    """Write ``croissant.json``: every file with its hash, a record set for each split, the names of the classes."""
+    """Write ``croissant.json``: the one file of each split with its hash and record set, and the names of the classes."""
     card = collection.card
     distribution: list[dict[str, Any]] = [
         {
@@ -130,21 +130,7 @@ def write_croissant(folder: Path, collection: Collection, files: dict[str, list[
     sets = [_classes(column, about["names"]) for column, about in facts(collection).items()]
     texts = pl.read_parquet_schema(folder / next(iter(files.values()))[0])
     for split, names in files.items():
-        place = {"fileObject": {"@id": names[0]}}
-        if len(names) > 1:
-            every = f"{hf_file(split)}-files"
-            distribution.append(
-                {
-                    "@type": "cr:FileSet",
-                    "@id": every,
-                    "name": every,
-                    "containedIn": [{"@id": n} for n in names],
-                    "encodingFormat": "application/x-parquet",
-                    "includes": f"data/{hf_file(split)}-*.parquet",
-                }
-            )
-            place = {"fileSet": {"@id": every}}
-        fields = [_field(hf_file(split), column, place, collection) for column in texts]
+        fields = [_field(hf_file(split), column, names[0], collection) for column in texts]
         sets.append({"@type": "cr:RecordSet", "@id": hf_file(split), "name": hf_file(split), "field": fields})
     described = {
         "@context": CONTEXT,
@@ -173,10 +159,14 @@ def _classes(column: str, names: list[str]) -> dict[str, Any]:
     return {**kinds, "key": {"@id": f"{at}/number"}, "field": fields, "data": data}
 
 
-def _field(split: str, column: str, place: dict[str, Any], collection: Collection) -> dict[str, Any]:
+def _field(split: str, column: str, file: str, collection: Collection) -> dict[str, Any]:
     image = column == image_column(collection)
     label = column in collection.card.labels
-    source = {**place, "extract": {"column": column}, **({"transform": {"jsonPath": "bytes"}} if image else {})}
+    source = {
+        "fileObject": {"@id": file},
+        "extract": {"column": column},
+        **({"transform": {"jsonPath": "bytes"}} if image else {}),
+    }
     return {
         "@type": "cr:Field",
         "@id": f"{split}/{column}",

@@ -137,6 +137,8 @@ def guess(source: Source) -> str:
         return "omniglot"
     if source.named("labels.csv") and source.named("info.json"):
         return "meta-album"
+    if source.named("croissant.json") and source.tables:
+        return "croissant"
     if source.tables and not source.images:
         return "hf"
     if any(".tar/" in source.where(n).lower() for n in source.images[:1]) and _beside(names):

@@ -73,41 +73,41 @@ class Hf(Importer):
                 f"{where} holds no .parquet or .arrow files; give the folder that save_to_disk or to_parquet wrote"
             )
         info = _info(source, names[0])
-        by_file = {n: split_in(n) for n in names}
+        licence, citation = _said(info, "license") or "unknown", _said(info, "citation")
+        return self.listing(source, {n: split_in(n) for n in names}, {}, licence, citation)
+
+    def listing(
+        self, source: Source, splits: dict[str, str], features: dict[str, Any], licence: str, citation: str
+    ) -> Listing:
+        """The rows of tables, each of a split (or none); ``features`` says what columns are where the tables do not."""
         items: list[Item] = []
         first: tuple[str, pl.Schema] | None = None
         chosen: tuple[str, tuple[str, ...]] | None = None
-        scheme, left_out = any(by_file.values()), 0
-        with bar(f"reading {source.path.name}", len(names)) as advance:
-            for name in names:
+        scheme, left_out = any(splits.values()), 0
+        with bar(f"reading {source.path.name}", len(splits)) as advance:
+            for name in splits:
                 table, where = source.table(name), source.where(name)
                 table.check()
                 schema = table.schema
-                features = table.features or _features(_info(source, name), where)
+                known = table.features or features or _features(_info(source, name), where)
                 if first is None or chosen is None:
                     first = (where, schema)
-                    chosen = self._columns(schema, features, where)
+                    chosen = self._columns(schema, known, where)
                     scheme |= self.split in schema
                 elif schema.names() != first[1].names():
                     raise BadInput(
                         f"{where} has columns {', '.join(schema)}, {first[0]} {', '.join(first[1])}; "
                         "choose the tables of one kind with --set only=FOLDER"
                     )
-                rows, lost = self._rows(source, name, table, *chosen, features, by_file[name] if scheme else None)
+                rows, lost = self._rows(source, name, table, *chosen, known, splits[name] if scheme else None)
                 items += rows
                 left_out += lost
                 advance(1)
         assert chosen is not None
         notes = (f"{left_out} rows without a class were left out",) if left_out else ()
-        return Listing(
-            items,
-            chosen[1],
-            ("split",) if scheme else (),
-            self.context or None,
-            licence=_said(info, "license") or "unknown",
-            citation=_said(info, "citation"),
-            notes=notes,
-        )
+        schemes = ("split",) if scheme else ()
+        context = self.context or None
+        return Listing(items, chosen[1], schemes, context, licence=licence, citation=citation, notes=notes)
 
     def _columns(self, schema: pl.Schema, features: dict[str, Any], where: str) -> tuple[str, tuple[str, ...]]:
         """The columns of images and of classes; asked for where there is a choice."""
