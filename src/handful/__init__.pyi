@@ -13,6 +13,7 @@ from handful import tasks
 from handful._version import __version__
 from handful.audits.audit import audit
 from handful.data.collection import Collection
+from handful.data.from_frame import from_frame
 from handful.data.opening import open_collection as open
 from handful.data.world import world
 from handful.methods.schedule import Schedule
@@ -38,6 +39,7 @@ __all__ = [
     "data",
     "evaluate",
     "fit",
+    "from_frame",
     "load",
     "methods",
     "metrics",

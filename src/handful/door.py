@@ -17,6 +17,7 @@ NAMES: dict[str, dict[str, str]] = {
     "handful": {
         "__version__": "handful._version:__version__",
         "open": "handful.data.opening:open_collection",
+        "from_frame": "handful.data.from_frame:from_frame",
         "world": "handful.data.world:world",
         "Collection": "handful.data.collection:Collection",
         "evaluate": "handful.runs.evaluate:evaluate",
