@@ -18,6 +18,7 @@ from handful.data.opening import open_collection as open
 from handful.data.world import world
 from handful.methods.schedule import Schedule
 from handful.nets.compute import Compute
+from handful.photos.estimator import FewShotClassifier
 from handful.photos.model import fit
 from handful.photos.model import load_any as load
 from handful.report.report import Report
@@ -28,6 +29,7 @@ from handful.tasks.episode import Support
 __all__ = [
     "Collection",
     "Compute",
+    "FewShotClassifier",
     "Report",
     "Run",
     "Schedule",

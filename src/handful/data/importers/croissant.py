@@ -85,7 +85,7 @@ def _list(value: Any) -> list[Any]:
 
 def _tables(source: Source, field: dict[str, Any], files: dict[str, Any], where: str) -> Iterator[str]:
     """The tables that a field is taken from, each as described."""
-    named = field.get("fileObject") or field.get("fileSet")
+    named = field.get("fileObject") or field["fileSet"]
     about = files[named["@id"]]
     if "includes" in about:
         patterns = [str(p) for p in _list(about["includes"])]
