@@ -13,7 +13,20 @@ import handful
 
 ROOT = Path(handful.__file__).parent
 # Modules that everything may use, then the folders from the ground up; the package itself and __main__ are above all.
-GROUND = ("cache", "errors", "options", "files", "frames", "registry", "door", "progress", "clock", "cores", "_version")
+GROUND = (
+    "cache",
+    "errors",
+    "options",
+    "files",
+    "frames",
+    "registry",
+    "door",
+    "progress",
+    "clock",
+    "cores",
+    "hub",
+    "_version",
+)
 FOLDERS = "data tasks metrics nets methods runs photos report audits challenge demo cli".split()
 LEVEL = dict.fromkeys(GROUND, 0) | {name: i + 1 for i, name in enumerate(FOLDERS)}
 TOP = len(FOLDERS) + 1

@@ -13,10 +13,12 @@ from handful import tasks
 from handful._version import __version__
 from handful.audits.audit import audit
 from handful.data.collection import Collection
+from handful.data.from_frame import from_frame
 from handful.data.opening import open_collection as open
 from handful.data.world import world
 from handful.methods.schedule import Schedule
 from handful.nets.compute import Compute
+from handful.photos.estimator import FewShotClassifier
 from handful.photos.model import fit
 from handful.photos.model import load_any as load
 from handful.report.report import Report
@@ -27,6 +29,7 @@ from handful.tasks.episode import Support
 __all__ = [
     "Collection",
     "Compute",
+    "FewShotClassifier",
     "Report",
     "Run",
     "Schedule",
@@ -38,6 +41,7 @@ __all__ = [
     "data",
     "evaluate",
     "fit",
+    "from_frame",
     "load",
     "methods",
     "metrics",

@@ -17,6 +17,7 @@ NAMES: dict[str, dict[str, str]] = {
     "handful": {
         "__version__": "handful._version:__version__",
         "open": "handful.data.opening:open_collection",
+        "from_frame": "handful.data.from_frame:from_frame",
         "world": "handful.data.world:world",
         "Collection": "handful.data.collection:Collection",
         "evaluate": "handful.runs.evaluate:evaluate",
@@ -24,6 +25,7 @@ NAMES: dict[str, dict[str, str]] = {
         "Report": "handful.report.report:Report",
         "load": "handful.photos.model:load_any",
         "fit": "handful.photos.model:fit",
+        "FewShotClassifier": "handful.photos.estimator:FewShotClassifier",
         "audit": "handful.audits.audit:audit",
         "Compute": "handful.nets.compute:Compute",
         "Schedule": "handful.methods.schedule:Schedule",

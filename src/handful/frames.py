@@ -1,6 +1,6 @@
-"""Tables in files: written so that a full disk is told as one, and parquet files of strangers read by another process first.
+"""Tables in files: written so that a full disk is told as one, and files of strangers read by another process first.
 
-A damaged parquet file can end the process that reads it. The one that reads first is started once, serves until this one ends, and is started again if a file ended it. This file is also its
+A damaged Parquet or Arrow file can end the process that reads it. The one that reads first is started once, serves until this one ends, and is started again if a file ended it. This file is also its
 program, and imports nothing of the package.
 """
 
@@ -34,12 +34,29 @@ def read_frame(path: Path, trusted: bool = False) -> pl.DataFrame:
     """A parquet file; an OSError or a ValueError if it cannot be had. Only one that is ``trusted`` is read here at once."""
     import polars as pl
 
-    if not trusted and (why := _reader.complaint(path)):
-        raise ValueError(why)
+    if not trusted:
+        checked(path)
     try:
-        return pl.read_parquet(path, glob=False)
+        return read_table(path)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ValueError(_short(error)) from error
+
+
+def checked(path: Path) -> None:
+    """Let the other process read a file first; an OSError or a ValueError if it cannot."""
+    if why := _reader.complaint(path):
+        raise ValueError(why)
+
+
+def read_table(path: str | Path) -> pl.DataFrame:
+    """A parquet file, or an Arrow file or stream; Polars' own errors if it cannot be had."""
+    import polars as pl
+
+    if not str(path).lower().endswith(".arrow"):
+        return pl.read_parquet(path, glob=False)
+    with open(path, "rb") as stream:
+        whole = stream.read(6) == b"ARROW1"
+    return pl.read_ipc(path) if whole else pl.read_ipc_stream(path)
 
 
 class _Reader:
@@ -99,13 +116,11 @@ def _short(error: BaseException) -> str:
 def _serve() -> None:
     """Read every file that is named, and say what was wrong with it."""
     sys.path += [p for p in json.loads(sys.argv[1]) if p not in sys.path]
-    import polars as pl
-
     for line in sys.stdin:
         path, seconds = json.loads(line)
         _limit(path, seconds)
         try:
-            pl.read_parquet(path, glob=False)
+            read_table(path)
             why = ""
         except BaseException as error:  # a panic of polars is no Exception
             why = _short(error)

@@ -25,6 +25,7 @@ RIGHT = {
     "data stats": "{packed}",
     "data split": "{packed}",
     "data show": "{packed} --out {new}.png",
+    "data export": "{packed} {new} --as folders",
     "tasks draw": "{packed} --ways 3 --shots 1 --queries 2 --tasks 2",
     "fit": "{photos} --out {new} --net pixels",
     "predict": "{model} {photos}",

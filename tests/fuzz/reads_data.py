@@ -150,7 +150,23 @@ def _read_counts(folder: Path) -> None:
     features_of(folder / "features.npy", blobs(n_classes=6, each=4, size=8))
 
 
+def _shards(folder: Path) -> None:
+    from data.test_webdataset import samples, shard
+
+    shard(folder / "train-000.tar", {**samples(2), "x.jpg": b"x", "x.json": json.dumps({"label": "owl", "age": 3})})
+
+
+def _described(folder: Path) -> None:
+    from data.test_exporting import made
+    from handful.data.exporting import export
+
+    export(made(), folder, "croissant")
+
+
 READERS = [
+    _importer("webdataset", "webdataset", _shards, r"\.tar$"),
+    _importer("croissant", "croissant", _described, r"^croissant\.json$"),
+    _importer("hf", "hf", _described, r"(parquet|dataset_info\.json)$"),
     _importer("mit-states", "mit-states", _czsl, r"\.(t7|txt)$"),
     _importer("hico", "hico", _hico, r"\.mat$"),
     _importer("imsitu", "imsitu", _imsitu, r"\.json$"),

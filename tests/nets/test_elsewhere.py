@@ -457,7 +457,7 @@ def test_reports_say_what_an_encoder_has_seen():
 def test_a_name_that_only_the_hub_has_is_refused_at_once_without_a_network(monkeypatch):
     pytest.importorskip("transformers", reason="transformers is not installed")
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "https://handful.invalid")
-    monkeypatch.setattr("handful.nets.elsewhere.SECONDS", 0.5)
+    monkeypatch.setattr("handful.hub.SECONDS", 0.5)
     for key in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(key, raising=False)
     with pytest.raises(Missing, match="handful.invalid cannot be reached.*name a local folder"):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from handful.cli import data_get
+from handful.cli import data_export, data_get
 from handful.cli.data_pairs import built_by, is_pairs, pair_facts, print_pairs
 from handful.cli.options import OUTPUT, READING, WORK, As, Json, Scheme, Settings, emit, must_end, parse_settings
 from handful.errors import BadInput
@@ -51,11 +51,12 @@ On = Annotated[
 
 @app.callback()
 def _data() -> None:
-    """Get, pack, check, describe, split and show collections."""
+    """Get, pack, check, describe, split, show and export collections."""
 
 
 app.command("get")(data_get.get)
 app.command("verify")(data_get.verify)
+app.command("export")(data_export.export)
 
 
 @app.command()
@@ -78,6 +79,9 @@ def pack(
     ] = "1",
     licence: Annotated[
         str | None, typer.Option("--licence", help="Licence to put on the card.", rich_help_panel=CARD)
+    ] = None,
+    citation: Annotated[
+        str | None, typer.Option("--citation", help="How to cite the data, for the card.", rich_help_panel=CARD)
     ] = None,
     settings: Settings = None,
     split_by: Annotated[
@@ -122,6 +126,7 @@ def pack(
             name=name or (layout if layout in BUILDERS else None),
             version=version,
             licence=licence,
+            citation=citation,
             split=_rule(split_by, split_file, fractions, seed, on, scheme),
             skip_bad=skip_bad,
             workers=workers,

@@ -12,10 +12,11 @@ import hashlib
 import json
 import os
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -24,6 +25,9 @@ from handful.data.store import read_packed, write_collection
 from handful.errors import BadInput, nearest
 from handful.files import WRONG, read_json
 from handful.options import check
+
+if TYPE_CHECKING:
+    from handful.data.torch_view import TorchView
 
 Kind = Literal["images", "features"]
 SPLITS = ("train", "valid", "test", "test_seen")
@@ -44,6 +48,8 @@ class Card:
         Columns that hold a split name per image; the first is the default scheme.
     context
         The column of contexts (backgrounds, styles), if there is one.
+    citation
+        How its makers want to be cited, as text or BibTeX.
     """
 
     name: str
@@ -57,6 +63,7 @@ class Card:
     taxonomy: str | None = None
     source: str = ""
     hash: str = ""
+    citation: str = ""
 
     @classmethod
     def read(cls, path: Path) -> Card:
@@ -167,6 +174,14 @@ class Collection:
 
     def has(self, split: str) -> bool:
         return bool(self.card.schemes) and bool((self.table[self.card.schemes[0]] == split).any())
+
+    def torch(
+        self, split: str | None = None, scheme: str | None = None, transform: Callable[[Any], Any] | None = None
+    ) -> TorchView:
+        """A split (all images without one) as a ``torch.utils.data.Dataset`` of (uint8 tensor in CHW, class number)."""
+        from handful.data.torch_view import TorchView
+
+        return TorchView(self.part(split, scheme), transform)
 
     def save(self, path: str | os.PathLike[str]) -> Collection:
         """Write the collection as a packed folder; its hash is computed on the way."""

@@ -49,6 +49,7 @@ def pack(
     name: str | None = None,
     version: str = "1",
     licence: str | None = None,
+    citation: str | None = None,
     split: SplitRule | None = None,
     skip_bad: bool = False,
     workers: int | None = None,
@@ -63,6 +64,8 @@ def pack(
         A registered name, an importer object, or ``auto`` to go by the layout.
     size, grey
         Side in pixels and one channel instead of three; the importer's own by default.
+    licence, citation
+        What the card says; by default what the source says, if it does.
     split
         A rule of `handful.data.splits` whose scheme is put first; the source's own schemes follow.
     skip_bad
@@ -75,6 +78,7 @@ def pack(
     Nothing appears under ``target`` unless all went well: an error, a full disk or Ctrl-C leave no trace.
     """
     start, goal = time.monotonic(), Path(target)
+    place: Source | None = None
     if importer != "auto":
         ready = make_importer(importer, None, options or {})
         if getattr(type(ready), "pack", Importer.pack) is not Importer.pack:
@@ -83,17 +87,19 @@ def pack(
                 or grey is not None
                 or split is not None
                 or licence is not None
+                or citation is not None
                 or version != "1"
                 or force
             ):
                 raise BadInput(
-                    f"{ready.name} are packed as they are: leave size, colour, version, licence, force and splits out; "
+                    f"{ready.name} are packed as they are: leave size, colour, version, licence, citation, force and splits out; "
                     "class lists are options (-s train=train.txt), other splits are added by handful data split"
                 )
             made = ready.pack(Path(source), goal, name)
             assert made is not None
             return Packed(made, (), (), time.monotonic() - start)
-    place = open_source(source)
+        place = ready.open(Path(source)) if isinstance(ready, Importer) else None
+    place = place or open_source(source)
     reader = make_importer(importer, place, options or {})
     side = reader.size if size is None else size
     if not SIZES[0] <= side <= SIZES[1]:
@@ -108,7 +114,7 @@ def pack(
         with fresh_folder(goal, force) as folder:
             skipped, kept = _fill(folder / "images.npy", place, listing, shape, skip_bad, workers)
             table = label_table(listing, kept)
-            title = name or place.path.resolve().stem
+            title = name or Path(source).resolve().stem
             card = Card(
                 title,
                 "images",
@@ -118,7 +124,8 @@ def pack(
                 licence or listing.licence,
                 listing.schemes,
                 context=listing.context,
-                source=f"{reader.name}:{place.path.resolve().name}",
+                source=f"{reader.name}:{Path(source).resolve().name}",
+                citation=listing.citation if citation is None else citation,
             )
             if split is not None:
                 card, table = split.apply(card, table)

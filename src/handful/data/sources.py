@@ -1,6 +1,7 @@
-"""Where raw images come from: a folder, a zip, or a folder of zips, behind one interface (list names, read bytes).
+"""Where raw images come from: a folder, a zip or tar, a table, or a folder of them, behind one interface (list names, read
+bytes).
 
-Nothing is ever extracted to disk, so a hostile zip cannot write anywhere; names that try to, encrypted members and
+Nothing is ever extracted to disk, so a hostile archive cannot write anywhere; names that try to, encrypted members and
 members that unpack to more than a cap are refused all the same.
 """
 
@@ -10,13 +11,18 @@ import codecs
 import hashlib
 import os
 import stat
+import tarfile
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from handful.errors import BadInput
+
+if TYPE_CHECKING:
+    from handful.data.tables import Table
 
 IMAGE_ENDINGS = frozenset(
     (".jpg", ".jpeg", ".jpe", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".avif")
@@ -27,6 +33,7 @@ LIKE_IMAGES = (".raw", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf", "
 FILE_CAP = 1 << 28
 MEMBERS_CAP = 5_000_000
 LITTER = frozenset(("__macosx", "thumbs.db", "desktop.ini"))
+ARCHIVES, TABLES = (".zip", ".tar"), (".parquet", ".arrow")
 
 
 def is_image_name(name: str) -> bool:
@@ -83,6 +90,15 @@ class Source(ABC):
     def where(self, name: str) -> str:
         return f"{self.path}/{name}"
 
+    @property
+    def tables(self) -> list[str]:
+        """Names of Parquet and Arrow files."""
+        return [n for n in self.names if n.lower().endswith(TABLES)]
+
+    def table(self, name: str) -> Table:
+        """One of `tables`, whose cells `read` gives as ``NAME/COLUMN/ROW``."""
+        raise BadInput(f"{self.where(name)} is a table inside an archive; unpack the archive first")
+
     def fingerprint(self) -> str:
         """Changes when a file is added, removed, resized or touched."""
         digest = hashlib.sha256(str(self.path.resolve()).encode())
@@ -110,8 +126,7 @@ class ZipSource(Source):
         self.names = tuple(sorted(self._members))
 
     def _refuse_hostile(self, name: str, info: zipfile.ZipInfo) -> None:
-        parts = PurePosixPath(name).parts
-        if name.startswith("/") or ".." in parts or "\\" in name or "\0" in name or (parts and ":" in parts[0]):
+        if _climbs(name):
             raise BadInput(f"{self.path}: member {name!r} points outside the zip; do not use this zip")
         if stat.S_ISLNK(info.external_attr >> 16):
             raise BadInput(f"{self.path}: member {name!r} is a symbolic link; pack the zip without links")
@@ -138,35 +153,109 @@ class ZipSource(Source):
         yield "", status.st_size, status.st_mtime_ns
 
 
-class FolderSource(Source):
-    """The files of a folder. Where the folder itself holds no images, the zips at its top are read as folders of their
-    names (``images.zip/a.jpg``); where it does, they are taken for left-overs of unpacking and listed as ignored."""
+class TarSource(Source):
+    """The members of one tar that is not compressed, read in place."""
 
     def __init__(self, path: Path):
         self.path = path
-        files = dict(_walk(path))
-        top = [n for n in files if "/" not in n and n.lower().endswith(".zip")]
-        self._zips: dict[str, ZipSource] = {}
-        if any(is_image_name(n) for n in files):
-            self.ignored = tuple(sorted(top))
-        else:
-            self._zips = {n: ZipSource(path / n) for n in sorted(top)}
-        self._stamped = {n: files[n] for n in sorted(files)}
-        own = [n for n in files if n not in self._zips]
-        self.names = tuple(sorted([*own, *(f"{z}/{n}" for z, s in self._zips.items() for n in s.names)]))
+        self._members: dict[str, tuple[int, int]] = {}
+        try:
+            # What is compressed cannot be read in any order without unpacking it whole.
+            with tarfile.open(path, "r:") as archive:
+                for count, info in enumerate(archive, 1):
+                    if count > MEMBERS_CAP:
+                        raise BadInput(f"{path} lists more than {MEMBERS_CAP} members; split it")
+                    self._add(info)
+                    archive.members = []  # type: ignore[attr-defined]  # tarfile keeps what it has read
+        except (tarfile.TarError, OSError, ValueError, OverflowError, EOFError, IndexError) as error:
+            raise BadInput(
+                f"{path} is not a readable tar without compression ({error}); unpack it (gunzip), or fetch it again"
+            ) from error
+        self.names = tuple(sorted(self._members))
+
+    def _add(self, info: tarfile.TarInfo) -> None:
+        name = info.name.removeprefix("./")
+        if _climbs(name):
+            raise BadInput(f"{self.path}: member {name!r} points outside the tar; do not use this tar")
+        if info.isdir() or not name or _litter(name):
+            return
+        if not info.isreg() or info.issparse():
+            raise BadInput(f"{self.path}: member {name!r} is no plain file; pack the tar without links and devices")
+        self._members[name] = (info.offset_data, info.size)
 
     def read(self, name: str) -> bytes:
-        head, _, rest = name.partition("/")
-        if head in self._zips:
-            return self._zips[head].read(rest)
+        if name not in self._members:
+            raise BadInput(f"{self.where(name)} does not exist")
+        start, size = self._members[name]
+        if size > FILE_CAP:
+            raise BadInput(f"{self.where(name)} is larger than {FILE_CAP >> 20} MB")
         try:
-            with open(self.path / name, "rb") as stream:
+            with open(self.path, "rb") as stream:
+                stream.seek(start)
+                data = stream.read(size)
+        except OSError as error:
+            raise BadInput(f"{self.where(name)} cannot be read ({error.strerror})") from error
+        if len(data) != size:
+            raise BadInput(f"{self.where(name)} is cut off, where the tar ends; fetch it again")
+        return data
+
+    def stamps(self) -> Iterator[tuple[str, int, int]]:
+        status = self.path.stat()
+        yield "", status.st_size, status.st_mtime_ns
+
+
+class FolderSource(Source):
+    """The files of a folder, or one file of it. Where there are no images, archives (zips at its top, tars anywhere) are read as folders
+    of their names (``images.zip/a.jpg``); where there are, they are taken for left-overs of unpacking and listed as ignored.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        files = dict(_walk(path)) if path.is_dir() else {path.name: path}
+        archives = sorted(
+            n for n in files if n.lower().endswith(ARCHIVES) and ("/" not in n or n.lower()[-3:] == "tar")
+        )
+        self._archives: dict[str, Source] = {}
+        self._tables: dict[str, Table] = {}
+        if any(is_image_name(n) for n in files):
+            self.ignored = tuple(archives)
+        else:
+            self._archives = {n: _archive(self._place(n)) for n in archives}
+        self._stamped = {n: files[n] for n in sorted(files)}
+        own = [n for n in files if n not in self._archives]
+        self.names = tuple(sorted([*own, *(f"{a}/{n}" for a, s in self._archives.items() for n in s.names)]))
+
+    def _place(self, name: str) -> Path:
+        return self.path / name if self.path.is_dir() else self.path
+
+    def read(self, name: str) -> bytes:
+        for end in (i for i, letter in enumerate(name) if letter == "/"):
+            head, rest = name[:end], name[end + 1 :]
+            if head in self._archives:
+                return self._archives[head].read(rest)
+            if head in self._stamped and head.lower().endswith(TABLES):
+                column, _, row = rest.rpartition("/")
+                return self._within(name, self.table(head).cell(column, int(row)))
+        try:
+            with open(self._place(name), "rb") as stream:
                 data = stream.read(FILE_CAP + 1)
         except OSError as error:
             raise BadInput(f"{self.where(name)} cannot be read ({error.strerror})") from error
+        return self._within(name, data)
+
+    def _within(self, name: str, data: bytes) -> bytes:
         if len(data) > FILE_CAP:
             raise BadInput(f"{self.where(name)} is larger than {FILE_CAP >> 20} MB")
         return data
+
+    def table(self, name: str) -> Table:
+        from handful.data.tables import Table
+
+        if name not in self._stamped:
+            return super().table(name)
+        if name not in self._tables:
+            self._tables[name] = Table(self._place(name))
+        return self._tables[name]
 
     def stamps(self) -> Iterator[tuple[str, int, int]]:
         for name, entry in self._stamped.items():
@@ -175,22 +264,34 @@ class FolderSource(Source):
 
 
 def open_source(path: str | os.PathLike[str]) -> Source:
-    """The folder or zip at ``path``."""
+    """The folder, zip, tar or table at ``path``."""
     place = Path(path)
     if place.is_dir():
         return FolderSource(place)
     if place.is_file():
-        if zipfile.is_zipfile(place) or place.suffix.lower() == ".zip":
-            return ZipSource(place)
+        if place.suffix.lower() in TABLES:
+            return FolderSource(place)
+        if zipfile.is_zipfile(place) or place.suffix.lower() in ARCHIVES:
+            return _archive(place)
         raise BadInput(f"{place} is neither a folder nor a zip; give the folder or zip that holds the images")
     raise BadInput(f"{place} does not exist; give a folder or a zip of images")
+
+
+def _archive(path: Path) -> Source:
+    return TarSource(path) if path.suffix.lower() == ".tar" else ZipSource(path)
+
+
+def _climbs(name: str) -> bool:
+    """Whether an archive's member would lie outside the folder that it is unpacked into."""
+    parts = PurePosixPath(name).parts
+    return name.startswith("/") or ".." in parts or "\\" in name or "\0" in name or bool(parts and ":" in parts[0])
 
 
 def _litter(name: str) -> bool:
     return any((p.startswith(".") and p != "..") or p.lower() in LITTER for p in PurePosixPath(name).parts)
 
 
-def _walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def _walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str] | Path]]:
     """Regular files below ``root``; linked folders are followed, each real folder once, so loops end."""
     seen: set[tuple[int, int]] = set()
     waiting = [("", root)]

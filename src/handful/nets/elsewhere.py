@@ -5,15 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
-import os
-import socket
 import sys
 import threading
 import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +20,6 @@ from handful.nets.backbone import Backbone
 from handful.nets.preprocessing import Preprocessing
 
 CARD = "what its makers' card names"
-SECONDS = 3.0
-"""How long the hub has to answer before it counts as out of reach."""
 _ONE = threading.Lock()
 
 
@@ -55,22 +50,6 @@ class Elsewhere(Backbone):
 
     def normalise(self, images: Tensor) -> Tensor:
         return self.preprocessing(images, self.dtype)
-
-
-def reach_hub(what: str) -> None:
-    """Say at once that a model is neither here nor to be had, instead of after minutes of retries."""
-    hub = importlib.import_module("huggingface_hub.constants")
-    address = urlsplit(hub.ENDPOINT)
-    why = "HF_HUB_OFFLINE is set" if hub.HF_HUB_OFFLINE else ""
-    if not why and not any(os.environ.get(k) for k in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
-        try:
-            socket.create_connection((address.hostname, address.port or 443), timeout=SECONDS).close()
-        except OSError as error:
-            why = f"{address.hostname} cannot be reached: {error}"
-    if why:
-        raise Missing(
-            f"{what} is not on this machine and cannot be fetched ({why}); name a local folder, or go online once"
-        )
 
 
 class _Placeholder(type):

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from handful.errors import BadInput, require
-from handful.nets.elsewhere import CARD, Elsewhere, drop, grid, reach_hub
+from handful.hub import reach_hub
+from handful.nets.elsewhere import CARD, Elsewhere, drop, grid
 from handful.nets.preprocessing import of_transformers
 
 WEB = "images and texts of the web"

@@ -8,7 +8,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from handful.errors import BadInput
-from handful.nets.elsewhere import Elsewhere, grid, reach_hub, require_without_torchvision
+from handful.hub import reach_hub
+from handful.nets.elsewhere import Elsewhere, grid, require_without_torchvision
 from handful.nets.preprocessing import FILTERS, Preprocessing
 from handful.nets.weights import read_state
 

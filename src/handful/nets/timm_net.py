@@ -9,7 +9,8 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from handful.errors import BadInput
-from handful.nets.elsewhere import CARD, Elsewhere, grid, reach_hub, require_without_torchvision
+from handful.hub import reach_hub
+from handful.nets.elsewhere import CARD, Elsewhere, grid, require_without_torchvision
 from handful.nets.preprocessing import FILTERS, Preprocessing
 
 SETS = {

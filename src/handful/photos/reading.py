@@ -17,7 +17,7 @@ from handful.data.decoding import pixel_digest
 from handful.data.images import BadImage, decode
 from handful.data.opening import open_collection
 from handful.data.pack import make_importer
-from handful.data.sources import FILE_CAP, is_image_name, open_source
+from handful.data.sources import FILE_CAP, LIKE_IMAGES, open_source
 from handful.errors import BadInput
 from handful.progress import bar
 
@@ -130,10 +130,11 @@ def _in_folder(
     place: str | os.PathLike[str], layout: str, options: Mapping[str, Any]
 ) -> tuple[list[tuple[str, str, Any]], str]:
     source = open_source(place)
-    if not source.images and not source.unread:
+    listed = bool(source.images or source.tables)
+    if not listed and not source.unread:
         raise BadInput(f"{source.path} holds no photos; give a folder with one folder of photos for each class")
     items = []
-    if source.images:
+    if listed:
         listing = make_importer(layout, source, options).read(source)
         items = [
             (i.file, " ".join(i.columns[c] for c in listing.labels), _Member(source, i.file)) for i in listing.items
@@ -162,7 +163,7 @@ def _read_all(items: Sequence[tuple[str, Any]], size: int) -> tuple[Photos, list
 def _pixels(photo: Any, name: str, size: int) -> tuple[np.ndarray, str]:
     """The square, and a digest of it that equal pictures share whatever format they were saved in without loss."""
     if isinstance(photo, _Member):
-        if not is_image_name(photo.name):
+        if photo.name.lower().endswith(LIKE_IMAGES):
             raise BadImage(name, dict(photo.source.unread)[photo.name])
         try:
             data = photo.source.read(photo.name)

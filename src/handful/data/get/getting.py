@@ -216,6 +216,7 @@ def _pack(entry: DataSet, prepared: Prepared, packed: Path, workers: int | None)
         size=entry.pixels,
         name=f"{entry.name}-{entry.size}" if entry.size else entry.name,
         licence=entry.licence,
+        citation=entry.paper,
         split=split,
         workers=workers,
         force=True,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, ClassVar
 
-from handful.data.sources import Source
+from handful.data.sources import Source, is_image_name, open_source
 from handful.errors import BadInput
 from handful.options import Checked
 
@@ -29,6 +30,7 @@ SPLIT_NAMES = {
     "meta-test": "test",
     "test_seen": "test_seen",
 }
+_SPLIT = re.compile(rf"(?<![a-z])({'|'.join(sorted(map(re.escape, SPLIT_NAMES), key=len, reverse=True))})(?![a-z])")
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Listing:
     context: str | None = None
     invert: bool = False
     licence: str = "unknown"
+    citation: str = ""
     notes: tuple[str, ...] = ()
 
 
@@ -61,6 +64,10 @@ class Importer(metaclass=Checked):
     name: ClassVar[str]
     size: ClassVar[int]
     grey: ClassVar[bool]
+
+    def open(self, source: Path) -> Source:
+        """Where the rows are: a folder, an archive or a table."""
+        return open_source(source)
 
     def read(self, source: Source) -> Listing:
         """List the rows; decode nothing."""
@@ -79,6 +86,21 @@ def split_name(text: str, where: str) -> str:
     if key not in SPLIT_NAMES:
         raise BadInput(f"{where}: {text!r} is not a split; use train, valid, test or test_seen")
     return SPLIT_NAMES[key]
+
+
+def split_in(name: str) -> str:
+    """The split that a table or shard is called after, else the folder nearest to it; empty if none."""
+    for part in reversed(PurePosixPath(name.lower()).parts):
+        if found := _SPLIT.findall(part):
+            return SPLIT_NAMES[found[0]]
+    return ""
+
+
+def sample_key(name: str) -> tuple[str, str]:
+    """A WebDataset member's sample and what it is of it: the name up to the first dot of its last part, and the rest."""
+    folder, slash, last = name.rpartition("/")
+    stem, _, ending = last.partition(".")
+    return f"{folder}{slash}{stem}", ending.lower()
 
 
 def images_or_refuse(source: Source) -> list[str]:
@@ -115,6 +137,12 @@ def guess(source: Source) -> str:
         return "omniglot"
     if source.named("labels.csv") and source.named("info.json"):
         return "meta-album"
+    if source.named("croissant.json") and source.tables:
+        return "croissant"
+    if source.tables and not source.images:
+        return "hf"
+    if any(".tar/" in source.where(n).lower() for n in source.images[:1]) and _beside(names):
+        return "webdataset"
     root = common_root(source.images)
     paths = [n.removeprefix(root).split("/") for n in source.images]
     if any(n.lower().endswith(".csv") and "/" not in n for n in names):
@@ -126,3 +154,12 @@ def guess(source: Source) -> str:
         if any(len(c) > 1 for c in concepts.values()):
             return "concept-context"
     return "folders"
+
+
+def _beside(names: Iterable[str]) -> bool:
+    """Whether images have classes or facts in files of their own names beside them."""
+    kinds: dict[str, set[str]] = {}
+    for name in names:
+        key, ending = sample_key(name)
+        kinds.setdefault(key, set()).add(ending)
+    return any(k & {"cls", "txt", "json"} and any(is_image_name(f"x.{e}") for e in k) for k in kinds.values())
