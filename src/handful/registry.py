@@ -229,6 +229,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "columns": "handful.audits.records:Columns",
         "overlap": "handful.audits.records:Overlap",
         "power": "handful.audits.power:Power",
+        "encoder-seen": "handful.audits.encoder_seen:EncoderSeen",
         "score-split": "handful.audits.score_split:ScoreSplit",
     },
 }
