@@ -12,7 +12,6 @@ from handful.audits.cscc import (
     FrozenCSCC,
     TrainedCSCC,
     consistency,
-    frozen_consistency,
     trained_consistency,
     usual_tasks,
 )
@@ -51,14 +50,6 @@ def test_the_interval_is_paired_and_the_papers_is_beside(patches):
         consistency(
             KMeans().untrained(rule.image_shape), NearestCentroid().untrained(rule.image_shape), Clustering(of=rule)
         )
-
-
-@pytest.mark.learning
-def test_the_quick_form_tells_clear_classes_from_noise():
-    clear, noisy = blobs(n_classes=20, each=20, noise=20.0), blobs(n_classes=20, each=20, noise=2000.0)
-    a, b = (frozen_consistency(usual_tasks(c.test), n=100) for c in (clear, noisy))
-    decide(a.value, above=0.9, what="clear")
-    decide(b.unsupervised, below=0.7, what="noisy")
 
 
 def test_both_diagnoses_answer_in_the_form_of_the_audit():

@@ -125,13 +125,6 @@ def trained_consistency(
 RELATIVE_GAMMA = 0.05
 
 
-def frozen_consistency(test: Rule, *, net: str = "pixels", n: int = 600, seed: int = 0) -> Consistency:
-    """The quick form, not comparable with the trained one: Sinkhorn K-means and class means on the same frozen features."""
-    shape = test.image_shape
-    method = CentroidNet(net=net, relative=True, gamma=RELATIVE_GAMMA, eval_conditional="sinkhorn", starts=4)
-    return consistency(method.untrained(shape), ProtoNet(net=net).untrained(shape), test, n=n, seed=seed)
-
-
 def pooled(part: Part, pool: Part) -> Part:
     """The images of a part that a pool holds."""
     return Part(part.collection, part.scheme, f"{part.split}[pool]", np.intersect1d(part.rows, pool.rows))

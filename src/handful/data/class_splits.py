@@ -13,9 +13,6 @@ from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput, Infeasible, Missing
 from handful.files import read_text, write_atomically
 
-# The true distances: Frome et al. (DeViSE, NeurIPS 2013) named 1-hop "2-hops" and 2-hops "3-hops".
-HOPS = {"1-hop": 1, "2-hops": 2, "all": None}
-
 
 def read_classes(path: str | Path) -> list[str]:
     """Class ids of a text file, one a line; blank lines and what follows ``#`` are skipped; a repeat is refused."""
@@ -90,14 +87,6 @@ def read_split(train: str | Path, test: str | Path, taxonomy: Taxonomy | None = 
     made = ClassSplit(Path(test).stem, tuple(read_classes(train)), tuple(read_classes(test)), origin="as listed")
     made.check(taxonomy)
     return made
-
-
-def recompute(taxonomy: Taxonomy, name: str, train: Sequence[str], candidates: Sequence[str]) -> ClassSplit:
-    """The split ``1-hop``, ``2-hops`` or ``all`` by its definition: candidates within k steps of a training class."""
-    if name not in HOPS:
-        raise BadInput(f"no split named {name!r}; known: {', '.join(HOPS)}")
-    made = hops(taxonomy, train, candidates, HOPS[name])
-    return ClassSplit(name, tuple(train), made, origin="recomputed")
 
 
 def hops(taxonomy: Taxonomy, train: Sequence[str], candidates: Sequence[str], k: int | None) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from handful.errors import BadInput
 Descriptions = tuple[np.ndarray, ...]
 NONE = -1
 """The hidden answer of a query that is of none of its task's classes."""
-SHOWS = frozenset({"images", "labels", "descriptions", "sizes"})
 
 
 @dataclass(frozen=True, eq=False)
