@@ -108,7 +108,7 @@ def work(
         list[str] | None, typer.Option("--environment", help="Environment that this worker is; may be repeated.")
     ] = None,
     devices: Annotated[
-        str, typer.Option("--devices", help="NVIDIA devices that submissions may use, such as 0,1; none unless told.")
+        str, typer.Option("--devices", help="NVIDIA devices that submissions may use, such as 0,1; none by default.")
     ] = "",
     trust: Trust = False,
 ) -> None:

@@ -15,14 +15,14 @@ from handful.files import read_text, write_atomically
 
 
 def read_classes(path: str | Path) -> list[str]:
-    """Class ids of a text file, one a line; blank lines and what follows ``#`` are skipped; a repeat is refused."""
+    """Class ids of a text file, one per line; blank lines and what follows ``#`` are skipped; a repeat is refused."""
     file = Path(path)
     try:
         lines = read_text(file).splitlines()
     except FileNotFoundError as error:
-        raise Missing(f"{file} does not exist; give a text file with one class id a line") from error
+        raise Missing(f"{file} does not exist; give a text file with one class id per line") from error
     except (OSError, ValueError) as error:
-        raise BadInput(f"{file} is not a text file with one class id a line") from error
+        raise BadInput(f"{file} is not a text file with one class id per line") from error
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
         name = line.partition("#")[0].strip()
@@ -39,7 +39,7 @@ def read_classes(path: str | Path) -> list[str]:
 
 
 def write_classes(path: str | Path, classes: Sequence[str]) -> Path:
-    """Write ids one a line, whole or not at all."""
+    """Write ids one per line, whole or not at all."""
     target = Path(path)
     text = "".join(f"{name}\n" for name in classes)
     write_atomically(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))

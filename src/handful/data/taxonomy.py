@@ -28,7 +28,7 @@ class Taxonomy:
 
     Parameters
     ----------
-    ids : sorted array of unique strings, one a node.
+    ids : sorted array of unique strings, one per node.
     child, parent : node numbers of the two ends of every edge.
     words : per node, its synonyms joined by tabs (may be empty).
     glosses : per node, one sentence (may be empty).

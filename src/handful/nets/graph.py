@@ -23,7 +23,7 @@ def row_normalised(adjacency: Tensor) -> Tensor:
 
 
 def propagate(adjacency: Tensor, x: Tensor) -> Tensor:
-    """Neighbourhood means: ``A @ x`` with A dense (perhaps one a task) or sparse."""
+    """Neighbourhood means: ``A @ x`` with A dense (perhaps one per task) or sparse."""
     return torch.sparse.mm(adjacency, x) if adjacency.is_sparse else adjacency @ x
 
 

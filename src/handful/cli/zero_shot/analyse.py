@@ -198,7 +198,7 @@ def select(
     if probe not in ("ridge", "softmax"):
         raise BadInput(f"--probe is ridge or softmax, not {probe!r}")
     if classes < 2 or train < 1:
-        raise BadInput("a round needs two classes and one training image a class, or more")
+        raise BadInput("a round needs two classes and one training image per class, or more")
     tree = tree_of(taxonomy)
     table = read_features(source)
     found = select_samples(
