@@ -228,8 +228,8 @@ def finding(name: str, c: Consistency, rule: Any, how: str, facts: dict[str, Any
             f"not judged, since the time allowed {facts['steps']} training tasks and {ENOUGH} are wanted",
         )
         threshold += f"; judged from {ENOUGH} training tasks on"
-    elif c.supervised.low <= chance:
-        light, verdict = "grey", "not judged, since the accuracy with labels is no better than guessing"
+    elif c.supervised.low <= chance or chance > HIGH * c.supervised.value:
+        light, verdict = "grey", "not judged, since the accuracy with labels is hardly better than guessing"
     sentence = (
         f"{'CSCC' if name == 'cscc' else 'CSCC of frozen features'} {value.value:.2f}: {verdict}; accuracy "
         f"{100 * c.unsupervised.value:.1f}% without and {100 * c.supervised.value:.1f}% with labels, "

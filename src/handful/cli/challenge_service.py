@@ -102,7 +102,7 @@ def work(
     folder: Folder,
     database: Url = None,
     state: State = None,
-    until_empty: Annotated[bool, typer.Option("--until-empty", help="Leave when the queue is empty.")] = False,
+    until_empty: Annotated[bool, typer.Option("--until-empty", help="Exit when the queue is empty.")] = False,
     storage: Files = "",
     environment: Annotated[
         list[str] | None, typer.Option("--environment", help="Environment that this worker is; may be repeated.")
