@@ -138,7 +138,7 @@ def taught(
 
 def described(asked: Rule) -> ZeroShot:
     """The plain zero-shot rule behind one that also asks seen classes, or wraps another: descriptions are learned from it."""
-    inner = getattr(asked, "of", None) or asked
+    inner: Any = getattr(asked, "of", None) or asked
     return ZeroShot(inner.part, inner.semantics)
 
 
