@@ -23,7 +23,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "concept-context": "handful.data.importers.concept_context:ConceptContext",
         "omniglot": "handful.data.importers.omniglot:Omniglot",
         "csv": "handful.data.importers.csv:Csv",
-        "hf": "handful.data.importers.hf:Hf",
+        "hf": "handful.data.importers.hf:HuggingFaceTables",
         "webdataset": "handful.data.importers.webdataset:WebDataset",
         "croissant": "handful.data.importers.croissant:Croissant",
         "mit-states": "handful.data.importers.pairs.czsl:MitStates",

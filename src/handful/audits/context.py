@@ -78,7 +78,7 @@ class Context:
         if self.features is not None and len(self.features) != len(self.collection):
             raise Mismatch(
                 f"{len(self.features)} rows of features for the {len(self.collection)} images of "
-                f"{self.collection.card.name}; give one row an image, in the collection's order"
+                f"{self.collection.card.name}; give one row per image, in the collection's order"
             )
         self.net = spec_of(self.net) or (
             "given features" if self.features is not None else default_net(self.collection)
@@ -263,7 +263,7 @@ def features_of(path: str | os.PathLike[str], collection: Collection) -> np.ndar
     x = np.asarray(x, dtype=np.float32)
     if len(x) != len(collection):
         raise Mismatch(
-            f"{file} has {len(x)} rows, {collection.card.name} has {len(collection)} images; give one row an image"
+            f"{file} has {len(x)} rows, {collection.card.name} has {len(collection)} images; give one row per image"
         )
     bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
     if len(bad):

@@ -94,7 +94,7 @@ def small_grey(images: np.ndarray) -> np.ndarray:
 
 
 def patches(images: np.ndarray) -> np.ndarray:
-    """Mean colours of 4 x 4 patches on the scale 0..1, one row an image."""
+    """Mean colours of 4 x 4 patches on the scale 0..1, one row per image."""
     n, height, width, channels = images.shape
     rows, columns = height // 4 * 4, width // 4 * 4
     cut = images[:, :rows, :columns].reshape(n, 4, rows // 4, 4, columns // 4, channels)

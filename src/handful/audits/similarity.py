@@ -48,7 +48,7 @@ REPORTED = {
 class Similarity:
     """Similarities of every image to the texts of its concept and of its context.
 
-    ``frame`` has a row an image: image, concept, context, m_ce, m_te (the last two cosines; no context, no m_te).
+    ``frame`` has a row per image: image, concept, context, m_ce, m_te (the last two cosines; no context, no m_te).
     """
 
     name: str

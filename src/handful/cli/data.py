@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -399,7 +400,9 @@ def _print(frame: Any, rows: int = 40, columns: int = 12) -> None:
     """A frame as plain text, cut to what a terminal holds."""
     import polars as pl
 
+    lines = "─│┌┐═╪".encode(sys.stdout.encoding or "utf-8", "ignore")
     with pl.Config(
+        tbl_formatting="UTF8_FULL_CONDENSED" if lines else "ASCII_FULL_CONDENSED",
         tbl_rows=rows,
         tbl_cols=columns,
         tbl_hide_dataframe_shape=True,

@@ -89,7 +89,7 @@ class Collection:
     card
         Name, kind, label columns; see `Card`.
     table
-        One row an image, one column a factor.
+        One row per image, one column per factor.
     array
         ``(n, h, w, c)`` uint8 or ``(n, d)`` float, perhaps memory-mapped. Subclasses that draw on demand override `read`.
     """
@@ -280,7 +280,7 @@ class Part:
 
     @cached_property
     def class_names(self) -> list[str]:
-        """One readable name a class."""
+        """One readable name per class."""
         return ["/".join(name) for name in self._classes[1]]
 
     @cached_property

@@ -14,7 +14,6 @@ from handful.errors import BadInput
 Descriptions = tuple[np.ndarray, ...]
 NONE = -1
 """The hidden answer of a query that is of none of its task's classes."""
-SHOWS = frozenset({"images", "labels", "descriptions", "sizes"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +152,7 @@ class Support:
         if len(labels) != len(images):
             raise BadInput(f"{len(images)} images with {len(labels)} labels; give one label an image")
         if not len(labels) or not np.issubdtype(labels.dtype, np.integer):
-            raise BadInput("labels must be whole numbers, one an image, and at least one")
+            raise BadInput("labels must be whole numbers, one per image, and at least one")
         values, codes = np.unique(labels, return_inverse=True)
         return cls((len(values),), np.asarray(images), codes.astype(np.int64), seed=seed)
 
