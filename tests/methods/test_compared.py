@@ -104,6 +104,10 @@ def test_the_tree_of_hts_is_the_public_one():
     root, leaves = gates(wave(1, 2), wave(1, 3, 2, k=4))
     public = [[-0.1985642, -0.1094745], [-0.0180653, -0.2116927], [-0.0159126, -0.1689727], [-0.1208666, 0.0289284]]
     assert torch.cat([root, leaves[0]]).detach().numpy() == pytest.approx(np.array(public), abs=1e-6)
+    # The same unit over a tree of two levels: the root and its two turns, each with three permutations.
+    root, turns, _ = gates(wave(1, 2), wave(1, 2, 2, k=4), wave(1, 2, 3, 2, k=7))
+    public = [[-0.3328615, -0.1571241], [-0.2351542, -0.2942878], [-0.1726900, -0.2354782]]
+    assert torch.cat([root, turns[0]]).detach().numpy() == pytest.approx(np.array(public), abs=1e-6)
 
 
 def as_markdown(names: list[str]) -> str:

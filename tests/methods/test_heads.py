@@ -9,8 +9,10 @@ import torch.nn.functional as F
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
+from handful.errors import BadInput
 from handful.methods.batch import Batch, pad
 from handful.methods.contract import make
+from handful.methods.finetuning import rfs
 from handful.methods.finetuning.contrastive import map_map, vector_map
 from handful.methods.finetuning.lp_ft_fb import firth_loss
 from handful.methods.finetuning.neg_cosine import margin_loss
@@ -22,8 +24,11 @@ from handful.methods.layers.logistic import fit_logistic
 from handful.methods.layers.ridge import ridge
 from handful.methods.layers.rotation import rotated
 from handful.methods.layers.views import random_view
+from handful.methods.schedule import Schedule
 from handful.nets import build
 from handful.tasks.episode import Query, Support
+from handful.tasks.nway import NWay
+from made.patterns import blobs
 
 
 def tasks(shapes=((5, 3, 7), (3, 1, 4), (7, 2, 5)), tail=(12,), seed=0) -> tuple[list, Batch]:
@@ -193,6 +198,61 @@ def test_skd_asks_class_and_turn_of_every_turn():
             bce = -(log_p[:, right].sum(1) + log_not[:, ~right].sum(1)) / 4
             expected.append(F.cross_entropy(scores, labels) + 2 * bce.mean())
         assert float(method.batch_loss(m, x, labels)) == pytest.approx(float(torch.stack(expected).mean()), abs=1e-5)
+
+
+def test_generation_one_of_skd_is_its_loop():
+    """DistillKL and the three lengths of brjathu/SKD's train_distillation.py at 0a28dc5, written out."""
+    method = make("skd-gen0", net="conv4:filters=4", temperature=2.0, closeness=0.1)
+    student, teacher = (method.modules((16, 16, 3), 3).eval() for _ in range(2))
+    for p in teacher.parameters():
+        p.data.add_(0.3 * torch.sin(torch.arange(p.numel()).float()).view_as(p))
+    x = torch.rand(5, 3, 16, 16)
+    scores = lambda m, x: m["classifier"](m["backbone"](x))  # noqa: E731
+    with torch.no_grad():
+        s, t = torch.log_softmax(scores(student, x) / 2, 1), torch.softmax(scores(teacher, x) / 2, 1)
+        kl = float((t * (t.log() - s)).sum()) * 4 / 5
+        away = [scores(student, torch.rot90(x, k, (2, 3))) - scores(student, x) for k in (1, 2, 3)]
+        length = sum(float((d**2).sum(1).sqrt().mean()) for d in away) / 3
+        assert kl > 0.01
+        assert float(method.distilled(student, teacher, x)) == pytest.approx(kl + 0.1 * length, rel=1e-4)
+
+
+def test_generation_one_of_skd_learns_from_generation_zero_and_brings_turns_nearer():
+    """Scores of turned images come nearer to the image's; without steps there is no second stage."""
+    train = NWay(blobs(n_classes=8, each=20).train, 5, 1, 5)
+    first = Schedule(steps=20, batch=32)
+    one = Schedule(steps=30, batch=32, rate=0.02, optimiser="sgd")
+    zero = make("skd-gen0", net="conv4:filters=8", schedule=first).meta_fit(train)
+    method = make("skd-gen0", net="conv4:filters=8", schedule=first, distil=one, closeness=5.0)
+    after = method.meta_fit(train)
+
+    def moved(learner):
+        x = learner.backbone.normalise(torch.from_numpy(train.part.collection.read(np.arange(40))))
+        with torch.no_grad():
+            told = [learner.modules["classifier"](learner.backbone(torch.rot90(x, k, (2, 3)))) for k in range(4)]
+        return float(sum((t - told[0]).norm(dim=1).mean() for t in told[1:]))
+
+    assert moved(after) < 0.8 * moved(zero)
+    assert not torch.equal(after.modules["classifier"].weight, zero.modules["classifier"].weight)
+    assert [s.folder for s in method.stages()] == ["", "distil"] and len(make("skd-gen0").stages()) == 1
+
+
+def test_copies_of_rfs_are_more_examples_of_the_same_classes(monkeypatch):
+    """On images that crops, flips and jitter leave as they are, n copies are the regression with n times the strength."""
+    colours = np.random.default_rng(0).integers(40, 200, (10, 1, 1, 3), dtype=np.uint8)
+    images = np.broadcast_to(colours, (10, 16, 16, 3)).copy()
+    support, query = Support.of(images[:6], np.array([0, 0, 0, 1, 1, 1]), seed=3), Query(images[6:])
+
+    def scores(**options):
+        return make("rfs-simple", net="pixels", **options).untrained((16, 16, 3), 4).fit(support).predict(query)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rfs, "KINDS", ("crop", "flip"))
+        np.testing.assert_allclose(scores(copies=5), scores(strength=5.0), atol=1e-4)
+    assert np.abs(scores(copies=5) - scores(strength=5.0)).max() > 1e-3  # with jitter they are other images
+    assert np.array_equal(scores(copies=5), scores(copies=5))
+    with pytest.raises(BadInput, match="copies"):
+        make("rfs-simple", copies=-1)
 
 
 def test_contrastive_losses_are_their_loops():

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from handful.errors import BadInput
+from handful.errors import BadInput, Mismatch
 from handful.methods.metric.deta import DETA, compactness, region_weights
 from handful.methods.metric.renet import CrossCorrelation, RENet, SelfCorrelation, Separable4d, standard
 from handful.methods.metric.tsa import TSA, AdaptedLearner, Adapter, with_adapters
@@ -149,6 +149,63 @@ def test_the_order_of_leaves_does_not_matter_to_the_root():
     root, leaves = torch.randn(3, 6), torch.randn(3, 4, 6)
     with torch.no_grad():
         torch.testing.assert_close(gates(root, leaves)[0], gates(root, leaves.flip(1))[0], atol=1e-6, rtol=1e-5)
+
+
+def test_a_tree_of_two_levels_is_two_trees_of_one():
+    """The paper's recursion: what a turn becomes is the root of the tree below it, gate for gate."""
+    gates = TreeGates(3)
+    root, turns, colours = torch.randn(2, 3), torch.randn(2, 4, 3), torch.randn(2, 4, 5, 3)
+    with torch.no_grad():
+        found, middle, below = gates(root, turns, colours)
+        torch.testing.assert_close(middle, gates(turns, colours)[0])
+        torch.testing.assert_close(below, gates(colours[..., 0, :], colours)[1])
+        # A forget gate shut for one turn leaves the root without its cell, whatever hangs below it.
+        flat = gates(root, turns)[0]
+    assert not torch.allclose(found, flat, atol=1e-3)
+
+
+def test_permuted_colours_hang_below_their_own_turn():
+    """Of an image that is one colour all turns look alike, and its `gbr` is what the image of the permuted colour is."""
+    method = HTS(net="conv4:filters=8", colours=("rgb", "gbr"))
+    m = method.untrained((16, 16, 3), 4).modules
+    image = torch.rand(1, 3, 16, 16)
+    with torch.no_grad():
+        x = m["backbone"](torch.cat([image, image[:, [1, 2, 0]]])).unflatten(-1, (2, 4, -1))
+        torch.testing.assert_close(x[0, 1], x[1, 0])  # the second image's plain turns are the first's permuted ones
+        levels = []
+        m["gates"].register_forward_pre_hook(lambda _, inputs: levels.extend(inputs))
+        method.trees(m, m["backbone"](image)[None])
+    root, turns, colours = levels
+    torch.testing.assert_close(root[0, 0], x[0, 0, 0])
+    torch.testing.assert_close(turns[0, 0], x[0, 0])
+    torch.testing.assert_close(colours[0, 0, :, 0], x[0, 0])
+    torch.testing.assert_close(colours[0, 0, :, 1], x[1, 0])
+
+
+def test_each_level_of_a_tree_is_asked_for_its_name():
+    """With answers that name no turn and no colour, each level costs the logarithm of how many it could be, times β."""
+
+    def loss(**options):
+        method = HTS(net="conv4:filters=8", weight=1.0, **options)
+        m = method.untrained((16, 16, 3), 4).modules
+        for name in {"turn", "colour"} & set(m):
+            torch.nn.init.zeros_(m[name].weight)
+            torch.nn.init.zeros_(m[name].bias)
+        b = batch_of(random_task(0, (4 * len(method.seen) * 8,), ways=2, shots=1))
+        labels = torch.zeros(b.q.shape[:2], dtype=torch.long)
+        with torch.no_grad():
+            logits = method.head(m, b).flatten(0, 1)
+            return float(method.task_loss(m, b, labels)) - float(F.cross_entropy(logits, labels.flatten()))
+
+    assert loss() == pytest.approx(np.log(4), abs=1e-5)
+    assert loss(colours=("rgb", "gbr", "brg")) == pytest.approx(np.log(4) + np.log(3), abs=1e-5)
+
+
+def test_hts_refuses_colours_of_grey_images():
+    with pytest.raises(Mismatch, match="colour channels"):
+        HTS(colours=("gbr",)).untrained((16, 16, 1), 4)
+    with pytest.raises(BadInput, match="twice"):
+        HTS(colours=("gbr", "gbr"))
 
 
 def test_hts_refuses_turns_that_are_none():

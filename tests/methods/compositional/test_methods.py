@@ -264,6 +264,21 @@ def test_the_public_codes_commutativity_does_not_vanish():
     assert float(moved.axioms(slip=True)) > 0.5  # T- A T- B lacks the image's own attribute
 
 
+def test_the_public_code_differs_in_commutativity_alone():
+    """`MSELoss` of DirtyHarryLYL/SymNet is a mean over the images in every release, so twice the images are no greater loss."""
+    b = tasks()
+    plain, public = (SymNet(rep=5, hidden=6, public_code=code) for code in (False, True))
+    c = plain.context(b)
+    p = plain.start(b, c)
+    losses = [float(m.losses(p, b, c).sum()) for m in (plain, public)]
+    slips = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Moved, "axioms", lambda moved, slip=False: slips.append(slip) or moved.symmetry() * 0)
+        without = [float(m.losses(p, b, c).sum()) for m in (plain, public)]
+    assert slips == [False, True]
+    assert without[0] == without[1] and losses[0] != losses[1]
+
+
 def test_symnet_losses_do_not_vanish_for_other_transformations():
     moved = planted()
     swapped = Moved.of(moved.f, moved.own, torch.tensor([3]), moved.used, moved.decouple, moved.couple)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,6 +130,30 @@ def test_a_published_latem_step_moves_the_two_maps_that_won() -> None:
     graph = start.clone().requires_grad_()
     latent_loss(graph, x[None], right[None], wrong[None], 4.0).sum().backward()
     np.testing.assert_allclose(start - 0.5 * graph.grad, w)
+
+
+def test_latem_drops_the_maps_that_are_hardly_ever_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two maps each read one half of the features, in which one image of two says its class; two more read them wrongly."""
+    rng = np.random.default_rng(0)
+    y = torch.as_tensor(rng.integers(0, 4, 120))
+    s, x = 4 * torch.eye(4), torch.zeros(120, 8)
+    x[torch.arange(120), y + 4 * (torch.arange(120) % 2)] = 1.0
+    reads = torch.stack([torch.cat([torch.eye(4), torch.zeros(4, 4)]), torch.cat([torch.zeros(4, 4), torch.eye(4)])])
+    monkeypatch.setattr(LATEM, "_start", lambda self, data: torch.stack([reads[0], -reads[0], reads[1], -reads[1]]))
+    data = Training(x, y, s, None, None)
+
+    def left(**options: Any) -> Any:
+        return LATEM(steps_by="samples", rate=1e-3, **options).learn(data)["W"]
+
+    assert len(left(epochs=4, prune=0.05)) == 4 and len(left(epochs=5)) == 4
+    kept = left(epochs=5, prune=0.05)
+    assert len(kept) == 2
+    torch.testing.assert_close(kept, reads, atol=0.2, rtol=0)
+    assert len(left(epochs=5, prune=0.9)) >= 1  # the best is kept, however high the bar
+    with pytest.raises(BadInput, match="steps_by"):
+        LATEM(prune=0.05)
+    with pytest.raises(BadInput, match="share"):
+        LATEM(prune=2.0)
 
 
 def test_sync_weights_and_loss_by_hand_on_two_classes() -> None:

@@ -53,8 +53,9 @@ class SymNet(PerTask):
     rep, hidden, margin
         Length of f, units of the networks' hidden layers, the triplets' margin.
     public_code
-        The public code's two slips: a second decoupling in commutativity (T₋B T₊A against T₋A T₋B), and distances summed
-        over the images instead of averaged.
+        The slip of the public code's first release (DirtyHarryLYL/SymNet, 8e69ed3): a second decoupling in commutativity
+        (T₋B T₊A against T₋A T₋B). From bd64366 on it couples there, as the paper and this do. All its distances are averaged
+        over the images, in every release.
 
     Notes
     -----
@@ -140,8 +141,6 @@ class SymNet(PerTask):
             + cross_entropy(added, repeated, moved.others.flatten(1))
         )
         distances = self.symmetry * moved.symmetry() + self.axiom * moved.axioms(self.public_code)
-        if self.public_code:
-            distances = distances * used.sum(1)
         return distances + self.triplet * moved.triplets(self.margin) + self.first * attribute + self.second * obj
 
     def scores(self, p: Params, b: Batch, c: Tensor) -> Tensor:

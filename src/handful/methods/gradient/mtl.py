@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from handful.errors import BadInput
 from handful.methods.batch import Batch
+from handful.methods.embedded import EmbeddedLearner
 from handful.methods.gradient.maml import rows
+from handful.methods.layers.hard_tasks import HardTasks
 from handful.methods.layers.stages import Staged
+from handful.methods.stages import Loss, Stage
+from handful.methods.training import Drawn, step_generator, task_batch_loss
 from handful.nets import build as build_net
+from handful.tasks.rule import Rule
 
 
 class Scaled(nn.Module):
@@ -62,21 +68,46 @@ class MTL(Staged):
         unit mean length here, which is not the published setting.
     ways
         Rows of the learned start; tasks with more ways start further rows at their mean.
+    hard
+        Hard tasks in each step (HT): the class that each of the step's ``schedule.tasks`` tasks gets wrong most often is set
+        aside, and so many further tasks are made of these classes, other training classes beside them where they are too few.
+        None by default; needs the rule ``n-way``.
 
     Notes
     -----
-    Left out: the hard-task meta-batch, which draws harder tasks from the classes that failed. Convolutions without a
-    bias (ResNets, before batch norm) have no shift.
+    The paper trains on its k tasks one after another and then on the hard ones; here they are one step, whose failures are
+    those of the weights before it, so that a step depends on nothing but its number and a killed training goes on
+    exactly. The public code (yaoyao-liu/meta-transfer-learning at 7f71fdd) has no hard tasks. Convolutions without a bias
+    (ResNets, before batch norm) have no shift.
     """
 
     inner_rate: float = 0.1
     inner_steps: int = 20
     ways: int = 5
+    hard: int = field(default=0, metadata={"later": True})
 
     name: ClassVar[str] = "mtl"
     tunes: ClassVar[bool] = True
     first: ClassVar[tuple[str, ...]] = ("backbone.net", "classifier")
     second: ClassVar[tuple[str, ...]] = ("backbone.scale", "backbone.shift", "last")
+
+    def __post_init__(self) -> None:
+        if self.hard < 0:
+            raise BadInput(f"mtl cannot add {self.hard} hard tasks to a step; give a number from 0 on")
+
+    def stages(self) -> list[Stage]:
+        first, second = super().stages()
+        return [first, replace(second, loss=self.loss_with_hard_tasks) if self.hard else second]
+
+    def loss_with_hard_tasks(self, learner: EmbeddedLearner, train: Rule) -> Loss:
+        drawn, hard = Drawn(train, self.schedule), HardTasks(train, self.hard, self.schedule.seed)
+
+        def loss(step: int) -> Tensor:
+            tasks = drawn.tasks(step)
+            both = [*tasks, *hard.tasks(learner, tasks, step)]
+            return task_batch_loss(learner, both, self.schedule.augment, step_generator(self.schedule, step))
+
+        return loss
 
     def modules(self, shape: tuple[int, ...], n_classes: int) -> nn.ModuleDict:
         with torch.random.fork_rng(devices=[]):

@@ -11,13 +11,14 @@ from handful.methods.layers.rotation import TURNS, rotated
 
 
 class Turned(nn.Module):
-    """Features of an image's four turns side by side: ``(n, 4 · width)``."""
+    """Features of an image's four turns side by side: ``(n, 4 · width)``; of several orders of its channels one after another."""
 
-    def __init__(self, backbone: nn.Module):
+    def __init__(self, backbone: nn.Module, orders: tuple[tuple[int, ...], ...] = ()):
         super().__init__()
         net: Any = backbone
         self.backbone = net
-        self.width: int = TURNS * net.width
+        self.orders = orders[1:]  # the first is the image as it is
+        self.width: int = TURNS * net.width * (1 + len(self.orders))
 
     @property
     def map_shape(self) -> tuple[int, int, int]:
@@ -27,4 +28,6 @@ class Turned(nn.Module):
         return self.backbone.normalise(images)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.cat(self.backbone(rotated(x)[0]).chunk(TURNS), 1)
+        turned = rotated(x)[0]
+        views = torch.cat([turned, *(turned[:, list(order)] for order in self.orders)])
+        return torch.cat(self.backbone(views).chunk(TURNS * (1 + len(self.orders))), 1)
