@@ -89,6 +89,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "lite0": "handful.nets.lite:Lite0",
         "lite1": "handful.nets.lite:Lite1",
         "lite2": "handful.nets.lite:Lite2",
+        "lite2+minilm": "handful.nets.lite_minilm:Lite2MiniLM",
         "clip": "handful.nets.clip:Clip",
         "pixels": "handful.nets.pixels:Pixels",
         "mlp": "handful.nets.mlp:MLP",

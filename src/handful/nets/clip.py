@@ -26,6 +26,7 @@ class Clip(Backbone):
     """
 
     frozen, portable, seen = True, False, "images and texts of the web"
+    says = True
 
     def __init__(self, shape: tuple[int, ...], folder: str = ""):
         super().__init__(shape)
@@ -41,6 +42,7 @@ class Clip(Backbone):
         self.size = int(self.net.config.vision_config.image_size)
         self.width = int(self.net.config.projection_dim)
         self.map_shape = (self.width, 1, 1)
+        self.sharpness = float(self.net.logit_scale.detach().exp())
         self.mean, self.std = MEAN, STD  # type: ignore[misc]
         if (path := Path(folder) / "preprocessor_config.json").is_file():
             try:
