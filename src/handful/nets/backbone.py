@@ -36,6 +36,8 @@ class Backbone(nn.Module, metaclass=Checked):
         Whether its features may be kept: all that it computes with is known by its classes, options and weights.
     seen
         What its weights were trained on, in words: a score on images like those says less.
+    caution
+        What must stand beside every number of it.
     says, sharpness
         Whether it has a text side, `texts`; and what cosines of images and texts are multiplied by to be logits.
     """
@@ -46,6 +48,7 @@ class Backbone(nn.Module, metaclass=Checked):
     kept: ClassVar[bool] = True
     code: str = ""
     seen: ClassVar[str] = ""
+    caution: ClassVar[str] = ""
     says: bool = False
     sharpness: float = 100.0
 

@@ -40,7 +40,8 @@ class Lite2MiniLM(Lite2):
     guesses at the rest.
     """
 
-    seen = "ImageNet's classes by its image side; it is not CLIP"
+    seen = "ImageNet's classes, by its image side (it is not CLIP)"
+    caution = "not CLIP; its image side has seen ImageNet"
     says, sharpness = True, 25.0
 
     def __init__(self, shape: tuple[int, ...], size: int = 224):
@@ -81,7 +82,9 @@ def text_map(folder: Path) -> tuple[np.ndarray, np.ndarray, str]:
         vectors, rows = state["vectors"].double().numpy(), state["rows"].double().numpy()
     except (OSError, KeyError, HandfulError):
         texts, weights, hot = lessons(taxonomy, imagenet_classes())
-        order = np.argsort([len(text) for text in texts], kind="stable")  # texts of a length are encoded together, faster
+        order = np.argsort(
+            [len(text) for text in texts], kind="stable"
+        )  # texts of a length are encoded together, faster
         vectors, weights, hot = sentence_vectors([texts[i] for i in order]), weights[order], hot[order]
         rows = fitted(vectors, weights, hot) @ classifier
         vectors, rows = (a.astype(np.float32) for a in (vectors, rows))
@@ -90,7 +93,9 @@ def text_map(folder: Path) -> tuple[np.ndarray, np.ndarray, str]:
     return vectors, rows, f"map {hashlib.sha256(vectors.tobytes() + rows.tobytes()).hexdigest()[:16]}"
 
 
-def lessons(taxonomy: Taxonomy, classes: list[str], without: frozenset[str] = frozenset()) -> tuple[list[str], np.ndarray, np.ndarray]:
+def lessons(
+    taxonomy: Taxonomy, classes: list[str], without: frozenset[str] = frozenset()
+) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Names to learn from, the weight of each, and whose rows each stands for ``(names, classes)``.
 
     A class stands for its own row, a node above for the mean of those below, unless these are more than WIDEST. Classes
