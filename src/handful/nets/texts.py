@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from handful import registry
 from handful.errors import BadInput, nearest
 from handful.nets.backbone import Backbone
 from handful.nets.building import build
-from handful.options import parse_spec
+from handful.options import parse_spec, said
 
 PROMPTS: dict[str, tuple[str, ...]] = {
     "bare": ("{}",),
@@ -33,6 +32,7 @@ PROMPTS: dict[str, tuple[str, ...]] = {
 forward selection on ImageNet and that Tip-Adapter and CoOp use there."""
 
 
+__all__ = ["READERS", "class_vectors", "prompts_of", "reader", "said"]
 READERS = ("lite2+minilm", "clip", "hf", "open_clip")
 """Nets that may have a text side; of the last two it depends on the model."""
 
@@ -49,7 +49,7 @@ def prompts_of(spec: str) -> tuple[str, ...]:
 
 
 def class_vectors(net: Backbone, names: Sequence[str], prompts: str = "photo") -> Tensor:
-    """Unit vectors ``(classes, width)``: the mean of each class's unit vectors over prompts, at length 1 again.
+    """Unit vectors ``(classes, width)`` of classes by their names, each the ensemble of its prompts.
 
     A class is encoded apart from the others and its vector kept beside the net, so that none depends on its neighbours.
     """
@@ -57,16 +57,10 @@ def class_vectors(net: Backbone, names: Sequence[str], prompts: str = "photo") -
     out = []
     for name in names:
         if (name, prompts) not in kept:
-            each = F.normalize(net.texts([p.format(name) for p in prompts_of(prompts)]).float(), dim=-1)
-            kept[name, prompts] = F.normalize(each.mean(0), dim=0)
+            kept[name, prompts] = net.named(name, prompts_of(prompts))
         out.append(kept[name, prompts])
     device = next(net.parameters()).device
     return torch.stack(out).to(device) if out else torch.zeros((0, net.width), device=device)
-
-
-def said(*name: str) -> str:
-    """A label as a person would say it."""
-    return " ".join(name).replace("_", " ").replace("/", " ")
 
 
 def reader(given: Any, shape: tuple[int, ...]) -> Backbone:

@@ -57,7 +57,9 @@ class HeldOut:
     def __str__(self) -> str:
         low, high = self.interval
         e = self.expected
-        promised = f", where {100 * e.accuracy:.0f}% ({100 * e.low:.0f} to {100 * e.high:.0f}) was expected" if e else ""
+        promised = (
+            f", where {100 * e.accuracy:.0f}% ({100 * e.low:.0f} to {100 * e.high:.0f}) was expected" if e else ""
+        )
         lines = [
             f"{self.right} of {self.photos} right: {100 * self.accuracy:.0f}% ({SHOWN} interval {100 * low:.0f} to "
             f"{100 * high:.0f}%){promised}"

@@ -24,7 +24,11 @@ Thumbnail = Callable[[str], str]
 
 
 def answers_page(
-    path: str | Path, model: PhotoModel | NamedClasses, answers: Answers, truth: Sequence[str] | None = None, lead: str = ""
+    path: str | Path,
+    model: PhotoModel | NamedClasses,
+    answers: Answers,
+    truth: Sequence[str] | None = None,
+    lead: str = "",
 ) -> Path:
     """Write the page: what to look at again, then every class with its photos, the least certain first.
 
