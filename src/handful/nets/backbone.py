@@ -90,9 +90,13 @@ class Backbone(nn.Module, metaclass=Checked):
             "images and texts"
         )
 
-    def named(self, name: str, prompts: Sequence[str]) -> Tensor:
-        """The unit vector ``(width,)`` of a class: the mean of its prompts' unit vectors (templates with ``{}``), at length 1."""
-        each = F.normalize(self.texts([prompt.format(name) for prompt in prompts]).float(), dim=-1)
+    def named(self, name: str, prompts: Sequence[str], raw: bool = False) -> Tensor:
+        """The unit vector ``(width,)`` of a class: the mean of its prompts' unit vectors (templates with ``{}``), at length 1;
+        or the ``raw`` mean of what the text side gives."""
+        found = self.texts([prompt.format(name) for prompt in prompts]).float()
+        if raw:
+            return found.mean(0)
+        each = F.normalize(found, dim=-1)
         return F.normalize(each.mean(0), dim=0)
 
     @property

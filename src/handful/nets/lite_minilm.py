@@ -57,7 +57,7 @@ class Lite2MiniLM(Lite2):
     def texts(self, texts: list[str]) -> Tensor:
         return self._mapped(np.stack([self._read(text) for text in texts]) if texts else np.zeros((0, 384)))
 
-    def named(self, name: str, prompts: Sequence[str]) -> Tensor:
+    def named(self, name: str, prompts: Sequence[str], raw: bool = False) -> Tensor:
         found = _unit(np.mean([self._read(prompt.format(name)) for prompt in prompts], axis=0))
         if told := definitions(name):
             found = found + _unit(np.mean([self._read(text) for text in told], axis=0))

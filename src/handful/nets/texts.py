@@ -48,17 +48,17 @@ def prompts_of(spec: str) -> tuple[str, ...]:
     return (spec,)
 
 
-def class_vectors(net: Backbone, names: Sequence[str], prompts: str = "photo") -> Tensor:
-    """Unit vectors ``(classes, width)`` of classes by their names, each the ensemble of its prompts.
+def class_vectors(net: Backbone, names: Sequence[str], prompts: str = "photo", raw: bool = False) -> Tensor:
+    """Unit (or ``raw``) vectors ``(classes, width)`` of classes by their names, each the ensemble of its prompts.
 
     A class is encoded apart from the others and its vector kept beside the net, so that none depends on its neighbours.
     """
-    kept: dict[tuple[str, str], Tensor] = net.__dict__.setdefault("_said", {})
+    kept: dict[tuple[str, str, bool], Tensor] = net.__dict__.setdefault("_said", {})
     out = []
     for name in names:
-        if (name, prompts) not in kept:
-            kept[name, prompts] = net.named(name, prompts_of(prompts))
-        out.append(kept[name, prompts])
+        if (name, prompts, raw) not in kept:
+            kept[name, prompts, raw] = net.named(name, prompts_of(prompts), raw)
+        out.append(kept[name, prompts, raw])
     device = next(net.parameters()).device
     return torch.stack(out).to(device) if out else torch.zeros((0, net.width), device=device)
 
