@@ -21,6 +21,7 @@ from handful.nets.compute import Compute
 from handful.photos.estimator import FewShotClassifier
 from handful.photos.model import fit
 from handful.photos.model import load_any as load
+from handful.photos.named import by_names
 from handful.report.report import Report
 from handful.runs.evaluate import evaluate
 from handful.runs.run import Run
@@ -37,6 +38,7 @@ __all__ = [
     "__version__",
     "audit",
     "audits",
+    "by_names",
     "challenge",
     "data",
     "evaluate",

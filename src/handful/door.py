@@ -25,6 +25,7 @@ NAMES: dict[str, dict[str, str]] = {
         "Report": "handful.report.report:Report",
         "load": "handful.photos.model:load_any",
         "fit": "handful.photos.model:fit",
+        "by_names": "handful.photos.named:by_names",
         "FewShotClassifier": "handful.photos.estimator:FewShotClassifier",
         "audit": "handful.audits.audit:audit",
         "Compute": "handful.nets.compute:Compute",

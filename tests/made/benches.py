@@ -125,8 +125,26 @@ def changed(split: str = "test") -> list[Rule]:
     ]
 
 
+def named(split: str = "test") -> list[Rule]:
+    """Tasks whose classes' names are shown."""
+    from handful.tasks.named import Named
+
+    return [Named(of=rule) for rule in few_shot(split)]
+
+
+@cache
+def reader() -> str:
+    """A CLIP of a few thousand random weights with a tokenizer of single letters, saved as any other: it reads and sees."""
+    import tempfile
+
+    from made.readers import clip_folder
+
+    return f"clip:folder={clip_folder(Path(tempfile.mkdtemp(prefix='handful-clip-')))}"
+
+
 BENCHES: dict[str, Any] = {
     "few-shot": few_shot,
+    "named": named,
     "clustering": clustering,
     "pairs": pairs,
     "zero-shot": zero_shot,
@@ -164,8 +182,9 @@ def rules_for(method: Method, split: str = "test") -> list[Rule]:
 
 
 def suits(method: Method, rule: Rule) -> bool:
-    """A method that clusters is asked without labels; one that learns from labels is asked with them."""
-    return ("labels" in method.needs) == ("labels" in rule.shows)
+    """A method that clusters is asked without labels; one that learns from labels is asked with them; names are for readers."""
+    reads = "texts" in method.needs
+    return ("texts" in rule.shows) == reads and (reads or ("labels" in method.needs) == ("labels" in rule.shows))
 
 
 def quick(name: str, **more: Any) -> Method:
@@ -180,6 +199,8 @@ def quick(name: str, **more: Any) -> Method:
     for key, value in SMALL.items():
         if key in fields and key not in options:
             options[key] = value
+    if getattr(cls, "net", None) in ("lite2+minilm", "clip"):
+        options.setdefault("net", reader())
     # What a method promises does not depend on its net, and a resnet18 costs as much as all other methods together.
     if getattr(cls, "net", None) == "resnet18":
         options.setdefault("net", "conv4:filters=8")

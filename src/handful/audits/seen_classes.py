@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from handful.data.taxonomy import Taxonomy
 from handful.data.wordnet import wordnet
 from handful.errors import BadInput, HandfulError, Missing
 from handful.files import read_text
+from handful.nets.lite_minilm import imagenet_classes
 
 WNID = re.compile(r"n\d{8}")
 ALIKE = 0.75
@@ -25,7 +25,7 @@ def seen_list(spec: str | Path) -> list[str]:
     Of a CSV the first column counts. Lines that begin with ``#`` are comments.
     """
     if str(spec) == "imagenet":
-        return files("handful.data").joinpath("ilsvrc.txt").read_text(encoding="ascii").split()
+        return imagenet_classes()
     path = Path(spec)
     if not path.is_file():
         raise Missing(f"{spec} does not exist; give imagenet, or a file with one class seen in each line")

@@ -97,7 +97,9 @@ def audit(
     clip: Annotated[
         str,
         typer.Option(
-            "--clip", help="CLIP checkpoint for image-text: a folder, or its hub name.", rich_help_panel=CONTEXTS
+            "--clip",
+            help="For image-text: a CLIP checkpoint (folder or hub name), or lite2+minilm.",
+            rich_help_panel=CONTEXTS,
         ),
     ] = "",
     template: Annotated[
@@ -174,7 +176,7 @@ def audit(
 
     handful audit packed/photos --only duplicates --only power --planned 1000
 
-    handful audit packed/pacs packed/mine --only image-text --clip clip-vit-base-patch32/ --out similarity
+    handful audit packed/pacs packed/mine --only image-text --clip lite2+minilm --out similarity
 
     handful audit packed/pacs --only context-probe --net lite0
 

@@ -1,5 +1,15 @@
 # Written by handful.door.write() from the registry.
 
+from handful.methods.adapters.clip_adapter import ClipAdapter
+from handful.methods.adapters.coop import CoCoOp
+from handful.methods.adapters.coop import CoOp
+from handful.methods.adapters.lp_plus import LPPlus
+from handful.methods.adapters.prompts import LinearProbe
+from handful.methods.adapters.prompts import Prompts
+from handful.methods.adapters.prototypes import CLAP
+from handful.methods.adapters.prototypes import TaskRes
+from handful.methods.adapters.tip_adapter import TipAdapter
+from handful.methods.adapters.tip_adapter import TipAdapterF
 from handful.methods.causal.ifsl import IFSLMAML
 from handful.methods.causal.ifsl import IFSLMTL
 from handful.methods.causal.ifsl import IFSLMatchingNet
@@ -113,8 +123,12 @@ __all__ = [
     "CDKTPL",
     "CGE",
     "CGEWords",
+    "CLAP",
     "CMT",
     "CentroidNet",
+    "ClipAdapter",
+    "CoCoOp",
+    "CoOp",
     "ConSE",
     "Contrastive",
     "Cosine",
@@ -143,8 +157,10 @@ __all__ = [
     "KNN",
     "LATEM",
     "LPFTFB",
+    "LPPlus",
     "Learner",
     "Linear",
+    "LinearProbe",
     "MAML",
     "MTL",
     "MatchingNet",
@@ -162,6 +178,7 @@ __all__ = [
     "PairProtoNet",
     "PairRelationNet",
     "Predictor",
+    "Prompts",
     "ProtoKMeans",
     "ProtoNet",
     "R2D2",
@@ -191,6 +208,9 @@ __all__ = [
     "TPNLFT",
     "TPNLRP",
     "TSA",
+    "TaskRes",
+    "TipAdapter",
+    "TipAdapterF",
     "TrainFromScratch",
     "TransductiveCAN",
     "Trivial",

@@ -15,6 +15,7 @@ from handful.tasks.episode import Task
 from handful.tasks.hard import Hard
 from handful.tasks.meta_dataset import MetaDataset
 from handful.tasks.mix import Mix
+from handful.tasks.named import Named
 from handful.tasks.noisy import LongTail
 from handful.tasks.noisy import Noisy
 from handful.tasks.nway import NWay
@@ -38,6 +39,7 @@ __all__ = [
     "MetaDataset",
     "Mix",
     "NWay",
+    "Named",
     "Noisy",
     "OOD",
     "OODConflict",
