@@ -55,6 +55,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "noisy": "handful.tasks.noisy:Noisy",
         "long-tail": "handful.tasks.noisy:LongTail",
         "hard": "handful.tasks.hard:Hard",
+        "balanced": "handful.tasks.balanced:Balanced",
     },
     "metrics": {
         "accuracy": "handful.metrics.accuracy:Accuracy",
@@ -230,6 +231,16 @@ BUILTIN: dict[str, dict[str, str]] = {
         "overlap": "handful.audits.records:Overlap",
         "power": "handful.audits.power:Power",
         "score-split": "handful.audits.score_split:ScoreSplit",
+    },
+    "repairs": {
+        "unreadable": "handful.repair.unreadable:UnreadableImages",
+        "duplicates": "handful.repair.duplicates:Copies",
+        "labels": "handful.repair.labels:WrongLabels",
+        "relatives": "handful.repair.relatives:Relatives",
+        "splits": "handful.repair.splits:BestSplit",
+        "small": "handful.repair.small:SmallClasses",
+        "contexts": "handful.repair.contexts:BalancedContexts",
+        "shortcuts": "handful.repair.shortcuts:ShortcutWeights",
     },
 }
 SINGULAR = {"diagnoses": "diagnosis"}
