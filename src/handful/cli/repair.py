@@ -28,7 +28,9 @@ def repair(
     ] = None,
     minutes: Annotated[
         float,
-        typer.Option("--minutes", min=0.0, help="Minutes for looking, and as many for the certificate.", rich_help_panel=FOUND),
+        typer.Option(
+            "--minutes", min=0.0, help="Minutes for looking, and as many for the certificate.", rich_help_panel=FOUND
+        ),
     ] = 4.0,
     taxonomy: Annotated[
         Path | None,
@@ -36,7 +38,9 @@ def repair(
     ] = None,
     copy: Annotated[
         str,
-        typer.Option("--copy", help="Which copy is kept of an image in two splits: test or train.", rich_help_panel=DONE),
+        typer.Option(
+            "--copy", help="Which copy is kept of an image in two splits: test or train.", rich_help_panel=DONE
+        ),
     ] = "test",
     keep: Annotated[
         list[str] | None,
@@ -58,13 +62,20 @@ def repair(
         Path | None, typer.Option("--plan", help="Apply this plan, edited or not.", rich_help_panel=DONE)
     ] = None,
     plan_only: Annotated[
-        bool, typer.Option("--plan-only", help="Write the plan and its pictures, and apply nothing.", rich_help_panel=DONE)
+        bool,
+        typer.Option("--plan-only", help="Write the plan and its pictures, and apply nothing.", rich_help_panel=DONE),
     ] = False,
     undo: Annotated[
         bool,
-        typer.Option("--undo", help="Take back what was applied to a repaired folder (with --only, that alone).", rich_help_panel=DONE),
+        typer.Option(
+            "--undo",
+            help="Take back what was applied to a repaired folder (with --only, that alone).",
+            rich_help_panel=DONE,
+        ),
     ] = False,
-    ways: Annotated[int, typer.Option("--ways", min=2, help="Number of classes in each task.", rich_help_panel=TASKS)] = 5,
+    ways: Annotated[
+        int, typer.Option("--ways", min=2, help="Number of classes in each task.", rich_help_panel=TASKS)
+    ] = 5,
     shots: Annotated[
         int, typer.Option("--shots", min=1, help="Number of support images of each class.", rich_help_panel=TASKS)
     ] = 5,
@@ -74,17 +85,25 @@ def repair(
     seed: Seed = 0,
     net: Annotated[
         str,
-        typer.Option("--net", help="Backbone of the frozen features; lite0 if it is installed, else pixels.", rich_help_panel=SEEING),
+        typer.Option(
+            "--net",
+            help="Backbone of the frozen features; lite0 if it is installed, else pixels.",
+            rich_help_panel=SEEING,
+        ),
     ] = "",
     computing: Computing = Computing(),
     no_certificate: Annotated[
         bool,
-        typer.Option("--no-certificate", help="Skip the audits and the panel before and after.", rich_help_panel=OUTPUT),
+        typer.Option(
+            "--no-certificate", help="Skip the audits and the panel before and after.", rich_help_panel=OUTPUT
+        ),
     ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder of the repaired collection.", rich_help_panel=OUTPUT)
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what a repair wrote there before.", rich_help_panel=OUTPUT)] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace what a repair wrote there before.", rich_help_panel=OUTPUT)
+    ] = False,
     json: Json = False,
 ) -> None:
     """Find faults of a benchmark and repair them: a plan to read and edit, a split, a mask and weights over the same images, a certificate.
@@ -116,7 +135,9 @@ def repair(
             raise BadInput("--undo works on a repaired folder in place; give it as COLLECTION, and no --out or --plan")
         back = undone(collection, only or ())
         facts = {"collection": back.id, "images": len(back)}
-        emit(facts) if json else print(f"{collection} holds {back.id} with {len(back):,} images; its plan keeps what was taken back")
+        emit(facts) if json else print(
+            f"{collection} holds {back.id} with {len(back):,} images; its plan keeps what was taken back"
+        )
         return
     if out is None:
         raise BadInput("name the folder of the repaired collection: --out FIXED")
@@ -143,7 +164,11 @@ def repair(
         out.mkdir(parents=True, exist_ok=True)
         made.save(out / PLAN, source)
         save_pictures(source, made, out)
-        facts = {"plan": str(out / PLAN), "found": {k: n for k, (n, _) in made.counted().items()}, "left_out": made.left_out}
+        facts = {
+            "plan": str(out / PLAN),
+            "found": {k: n for k, (n, _) in made.counted().items()},
+            "left_out": made.left_out,
+        }
         emit(facts) if json else print(f"{made}\n{out / PLAN} holds the plan; apply it with --plan {out / PLAN}")
         return
     fixed = apply(source, made, out, force=mine)

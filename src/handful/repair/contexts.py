@@ -59,17 +59,18 @@ class BalancedContexts(Repair):
             return []
         worst = max(told, key=lambda s: told[s][0])
         rule, lost = largest(parts, look)
-        after = 0.0
+        after, served = 0.0, []
         for part in parts:
             try:
                 after = max(after, information(rule.on(part), codes, TASKS, look.seed))  # type: ignore[arg-type]
+                served.append(part.split)
             except Infeasible:
                 look.said.append(
                     f"No balanced task can be drawn from {part.split}: its classes share too few contexts."
                 )
         why = (
             f"told the contexts alone one gets {told[worst][0]:.0%} of the way from guessing to perfect in {worst} (mutual information "
-            f"{told[worst][1]:.2f} bits within a task); under this rule it is {after:.2f} bits"
+            f"{told[worst][1]:.2f} bits within a task); under this rule it is {after:.2f} bits in {' and '.join(served)}"
         )
         options = {"rule": rule.name, **{k: getattr(rule, k) for k in ("ways", "shots", "queries", "contexts")}}
         entry = self.entry("draw", why, "of the way from guessing to perfect", told[worst][0], rule=options)
