@@ -16,6 +16,9 @@ from handful.audits.scan import BITS, exact_pairs, groups, near_pairs
 from handful.repair.kinds import Entry, Repair
 from handful.repair.look import Look
 
+EVERY = 2e11
+"""Comparisons that a search may take, some minutes: every image of a million is asked."""
+
 
 class Copies(Repair):
     """Exact copies by digest, near copies by perceptual hash, thumbnail and colours."""
@@ -28,7 +31,7 @@ class Copies(Repair):
         seen = look.scan
         first = exact_pairs(seen)
         exact = groups(len(look.collection), first)
-        near, asked = near_pairs(seen, seen.rows, look.seed)
+        near, asked = near_pairs(seen, seen.rows, look.seed, EVERY)
         if not seen.complete:
             look.said.append(
                 f"Copies were looked for among {len(seen.rows):,} of {len(look.collection):,} images in the time."
