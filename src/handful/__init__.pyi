@@ -7,6 +7,7 @@ from handful import methods
 from handful import metrics
 from handful import nets
 from handful import photos
+from handful import repair
 from handful import report
 from handful import runs
 from handful import tasks
@@ -50,6 +51,7 @@ __all__ = [
     "nets",
     "open",
     "photos",
+    "repair",
     "report",
     "runs",
     "tasks",

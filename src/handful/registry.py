@@ -56,6 +56,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "long-tail": "handful.tasks.noisy:LongTail",
         "hard": "handful.tasks.hard:Hard",
         "named": "handful.tasks.named:Named",
+        "balanced": "handful.tasks.balanced:Balanced",
     },
     "metrics": {
         "accuracy": "handful.metrics.accuracy:Accuracy",
@@ -243,6 +244,16 @@ BUILTIN: dict[str, dict[str, str]] = {
         "power": "handful.audits.power:Power",
         "encoder-seen": "handful.audits.encoder_seen:EncoderSeen",
         "score-split": "handful.audits.score_split:ScoreSplit",
+    },
+    "repairs": {
+        "unreadable": "handful.repair.unreadable:UnreadableImages",
+        "duplicates": "handful.repair.duplicates:Copies",
+        "labels": "handful.repair.labels:WrongLabels",
+        "relatives": "handful.repair.relatives:Relatives",
+        "splits": "handful.repair.splits:BestSplit",
+        "small": "handful.repair.small:SmallClasses",
+        "contexts": "handful.repair.contexts:BalancedContexts",
+        "shortcuts": "handful.repair.shortcuts:ShortcutWeights",
     },
 }
 SINGULAR = {"diagnoses": "diagnosis"}

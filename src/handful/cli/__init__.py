@@ -41,6 +41,11 @@ VERBS: dict[str, tuple[str, str]] = {
     "zero-shot": ("handful.cli.zero_shot", "Build zero-shot test splits, and take the scores on one apart."),
     "challenge": ("handful.cli.challenge", "Competitions with code submissions."),
     "audit": ("handful.cli.audit", "Ask what a benchmark's score will really mean."),
+    "repair": ("handful.cli.repair", "Turn what an audit finds into a better benchmark over the same images."),
+    "verify-certificate": (
+        "handful.cli.verify_certificate",
+        "Repeat a repair and its certificate, and say what differs.",
+    ),
     "cache": ("handful.cli.cache", "List and clear what is kept between runs."),
 }
 

@@ -2,6 +2,7 @@
 
 from handful.tasks.alphabet import WholeGroup
 from handful.tasks.anyway import AnyWay
+from handful.tasks.balanced import Balanced
 from handful.tasks.bits import Bits
 from handful.tasks.clustering import Clustering
 from handful.tasks.context import IID
@@ -28,6 +29,7 @@ from handful.tasks.zero_shot import ZeroShot
 
 __all__ = [
     "AnyWay",
+    "Balanced",
     "Bits",
     "Clustering",
     "Crossed",
