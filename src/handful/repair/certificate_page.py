@@ -54,9 +54,14 @@ def done_section(facts: dict[str, Any]) -> Section:
     return Section("What was done", words, tables, inner=inner)
 
 
-def audits_section(audits: dict[str, Any]) -> Section:
-    from handful.repair.certificate import before_and_after
+def before_and_after(audits: dict[str, Any]) -> list[dict[str, Any]]:
+    """One row for each finding of either audit."""
+    sides = {k: {f["name"]: f for f in audits[k]["findings"]} for k in ("before", "after")}
+    names = [*sides["before"], *(n for n in sides["after"] if n not in sides["before"])]
+    return [{"name": n, "before": sides["before"].get(n), "after": sides["after"].get(n)} for n in names]
 
+
+def audits_section(audits: dict[str, Any]) -> Section:
     rows = []
     for row in before_and_after(audits):
         cells = {"diagnosis": row["name"]}
