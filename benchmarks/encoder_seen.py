@@ -1,6 +1,6 @@
 """Does the diagnosis `encoder-seen` find a planted memory? Encoders that really learned half of the test classes, in many worlds.
 
-    python benchmarks/encoder_seen.py [--worlds 100] [--tasks 100]
+    python benchmarks/encoder_seen.py [--worlds 100] [--tasks 400]
 
 Each world divides 240 classes of drawn glyphs anew: 20 test classes that the encoder learns, 20 that it does not, 20 that a
 twin of it learns in their place, 20 that both learn, 40 for the control. An encoder is a linear discriminant analysis of its classes' pixels.
@@ -77,7 +77,7 @@ class Numbered(Collection):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worlds", type=int, default=100)
-    parser.add_argument("--tasks", type=int, default=100)
+    parser.add_argument("--tasks", type=int, default=400)
     given = parser.parse_args()
     worlds, held, zero, sizes = Worlds(), 0, 0, []
     for seed in range(given.worlds):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -106,7 +106,7 @@ def gain_of(encoder: Sequence[Told], control: Sequence[Told], difficulty: Sequen
     difficulty : accuracy of the classes of both sides under the control in *other* tasks: matched on the same ones, classes
         that were lucky there would be held against classes that were not.
     """
-    pairs = matched(*difficulty)
+    pairs = matched(difficulty[0], difficulty[1])
 
     def lead(kinds: Sequence[tuple[Sequence[Told], float]]) -> Estimate:
         def mean(k: int, drop: int = -1) -> float:
@@ -181,7 +181,7 @@ class EncoderSeen(Diagnosis):
         said = f"{seen.sum()} of {len(seen)} classes are like classes that {context.net} was trained on"
         if copies is not None:
             said += f", {copies} of {len(part):,} images are near copies of images it was trained on"
-        details = {
+        details: dict[str, Any] = {
             "seen": {n: reason for n, reason in zip(names, why, strict=True) if reason},
             "unseen": [n for n, reason in zip(names, why, strict=True) if not reason],
             "near_copies": copies,
@@ -260,13 +260,12 @@ class EncoderSeen(Diagnosis):
 
 def joined(scans: Sequence[Scan]) -> Scan:
     """Two scans as one; the rows of the later ones are numbered on."""
-    first, offset, rows = scans[0], 0, []
+    offset, rows = 0, []
     for one in scans:
         rows.append(one.rows + offset)
         offset += int(one.rows.max()) + 1
-    return Scan(
-        np.concatenate(rows),
-        [d for one in scans for d in one.digests],
-        *(np.concatenate([getattr(one, k) for one in scans]) for k in ("hashes", "thumbs", "tints", "constant")),
-        complete=first.complete and all(s.complete for s in scans),
+    hashes, thumbs, tints, constant = (
+        np.concatenate([getattr(one, k) for one in scans]) for k in ("hashes", "thumbs", "tints", "constant")
     )
+    digests = [d for one in scans for d in one.digests]
+    return Scan(np.concatenate(rows), digests, hashes, thumbs, tints, constant, all(one.complete for one in scans))

@@ -145,7 +145,9 @@ class Plan:
         if not isinstance(found, list):
             raise BadInput(f"{path}: entries are written [[repair]], with two brackets")
         entries = [entry(one, f"{path}, repair {i}") for i, one in enumerate(found, start=1)]
-        tables = [facts.get(k) if isinstance(facts.get(k), dict) else {} for k in ("asked", "left_out", "notes")]
+        tables: list[Any] = [
+            facts.get(k) if isinstance(facts.get(k), dict) else {} for k in ("asked", "left_out", "notes")
+        ]
         notes = tables[2].get("lines", []) if tables[2] else []
         return cls(
             facts["collection"], str(facts.get("place", "")), entries, dict(tables[0] or {}),

@@ -115,10 +115,11 @@ def lessons(
     part = choose_part(rule.part.collection, "train", rule.part.scheme or None)
     inner = getattr(rule, "of", None) or rule
     if method.axes == 1 and "images" in rule.shows and hasattr(inner, "ways"):
-        ways, few = ways or inner.ways, shots or getattr(inner, "shots", 5)
+        ways = ways or inner.ways
+        few: Any = shots or getattr(inner, "shots", 5)
         fixed = max(2, ways if isinstance(ways, int) else min(5, ways[1]))
-        few = few if isinstance(few, int) else min(5, few[1])
-        return NWay(part, fixed, max(1, few), queries or min(getattr(inner, "queries", 15) or 15, 15))
+        shown = few if isinstance(few, int) else min(5, few[1])
+        return NWay(part, fixed, max(1, shown), queries or min(getattr(inner, "queries", 15) or 15, 15))
     return dataclasses.replace(rule, part=part)
 
 
