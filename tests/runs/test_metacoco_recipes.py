@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
+import polars as pl
+
 from handful.methods.contract import make
-from handful.runs.recipe import packaged, read_recipe, run_recipe
+from handful.runs.recipe import packaged, read_recipe, run_recipe, shortened
 
 NAMES = [name for name in packaged() if name.startswith("metacoco/")]
 
@@ -40,6 +44,36 @@ def test_paper_scale_has_the_options_of_the_public_codes():
     for table in (2, 6, 7):
         versas = [m for m in read_recipe(f"metacoco/table{table}", "paper").method if m.name == "versa"]
         assert versas and {m.options["features"] for m in versas} == {256}
+
+
+def test_the_paper_scale_selects_on_validation_classes_and_can_train_at_one_shot():
+    for table in (2, 3, 6, 7):
+        recipe = read_recipe(f"metacoco/table{table}", "paper")
+        trained = [make(m.name, **m.options) for m in recipe.method if m.trained]
+        assert trained and all(m.schedule.validate_every == 1000 and m.schedule.validate_tasks == 600 for m in trained)
+        assert recipe.valid.model_extra["shots"] == recipe.train.model_extra["shots"] == 5
+        one = read_recipe(f"metacoco/table{table}", "paper", ["one-shot"])
+        assert one.valid.model_extra["shots"] == one.train.model_extra["shots"] == 1
+
+
+def test_moco_and_ssfsl_have_their_published_sizes_at_the_paper_scale():
+    """65,536 keys (He et al., CVPR 2020) and 4,096 units in the jigsaw's head (Su et al., ECCV 2020)."""
+    rows = {m.title: m.options for m in read_recipe("metacoco/table2", "paper").method}
+    assert rows["MoCo, ResNet50"]["queue"] == 65536
+    assert {o["hidden"] for title, o in rows.items() if "jig." in title} == {4096}
+
+
+def test_a_short_look_at_the_paper_scale_validates_briefly(tmp_path):
+    """With --steps 2 a row of 40,000 steps trains two, asks two validation tasks, and keeps the better state."""
+    recipe = read_recipe("metacoco/table6", "paper")
+    some = [m for m in recipe.method if m.title == "R2D2, Conv64F"]
+    some[0].options["net"] = "conv4:filters=4"
+    shorter = shortened(recipe.model_copy(update={"method": some}), 2)
+    run_recipe(shorter, collection="world:classes=40,images=40", tasks=2, out=tmp_path / "out")
+    logs = [pl.read_csv(file) for file in (tmp_path / "out").rglob("log.csv")]
+    assert logs and all(log["valid"].drop_nulls().len() == 1 and log.height == 2 for log in logs)
+    facts = json.loads(next((tmp_path / "out").rglob("model.json")).read_text())
+    assert facts["options"]["schedule"]["validate_tasks"] == 2
 
 
 def test_a_table_is_filled_with_reported_beside_measured():

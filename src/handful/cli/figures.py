@@ -56,10 +56,16 @@ def figures(
         str, typer.Option("--shots", help="Shots of figures 5 and 7, with commas.", rich_help_panel=TASKS)
     ] = "1,3,5,7,10",
     seed: Annotated[int, typer.Option("--seed", help="Seed of training and of the tasks.", rich_help_panel=TASKS)] = 0,
+    repeats: Annotated[
+        int,
+        typer.Option("--repeats", min=1, help="Number of drawing seeds for each point.", rich_help_panel=TASKS),
+    ] = 1,
     computing: Computing = Computing(),
     json: Json = False,
 ) -> None:
     """Train methods and draw how they do on iid and ood tasks, with each backbone, number of ways and of shots.
+
+    Methods that learn from tasks are trained on five ways, and once more on ten for the ten-way bars.
 
     These are Figures 3 to 7 of the context-shift paper for a collection of your own, as SVG, with every number in figures.csv.
 
@@ -80,15 +86,19 @@ def figures(
         registry.get("nets", parse_spec(name)[0])
     many_ways, many_shots = numbers(ways, "--ways"), numbers(shots, "--shots")
     opened = open_collection(collection)
-    learners = trained(
-        opened,
-        method or METHODS,
-        net or ("conv4",),
-        steps,
-        out / "models",
-        compute=computing.compute(),
-        seed=seed,
-        say=lambda text: print(text, file=sys.stderr),
+    learners, ten_way = (
+        trained(
+            opened,
+            method or METHODS,
+            net or ("conv4",),
+            steps,
+            out / "models",
+            ways=trained_on,
+            compute=computing.compute(),
+            seed=seed,
+            say=lambda text: print(text, file=sys.stderr),
+        )
+        for trained_on in (5, 10)
     )
     sweep = metacoco_figures(
         learners,
@@ -99,6 +109,8 @@ def figures(
         queries=queries,
         tasks=tasks,
         seed=seed,
+        repeats=repeats,
+        ten_way=ten_way,
     )
     drawn = sorted(p.name for p in out.glob("figure*.svg"))
     if json:

@@ -36,13 +36,16 @@ def trained(
     steps: int | None,
     folder: Path,
     *,
+    ways: int = 5,
     compute: Compute | None = None,
     seed: int = 0,
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, dict[str, Learner]]:
-    """Each method with each backbone, trained on 5-way 5-shot tasks of the train split; models in ``folder`` are not trained again.
+    """Each method with each backbone, trained on 5-shot tasks of the train split; models in ``folder`` are not trained again.
 
     A method of the recipe metacoco/table6 is trained with its options there, others for 300 steps; ``steps`` overrules both.
+    One that has rows of its own for so many classes (ANIL, GNN) has as many as ``ways``. With other ways than 5 only the
+    methods that learn from tasks are trained, if the train split has classes enough.
     """
     compute = compute or Compute()
     known = {spec.name: spec.options for spec in read_recipe("metacoco/table6").method}
@@ -50,15 +53,21 @@ def trained(
     def asked(name: str, net: str) -> Method:
         options = known.get(name, {})
         schedule = {"steps": 300, **options.get("schedule", {}), "seed": seed}
-        return make(name, **{**options, "net": net, "schedule": schedule | ({} if steps is None else {"steps": steps})})
+        made = make(name, **{**options, "net": net, "schedule": schedule | ({} if steps is None else {"steps": steps})})
+        return made.with_options(ways=ways) if ways != 5 and hasattr(made, "ways") else made
 
     wanted = {(net, name): asked(name, net) for net in nets for name in methods}
-    rule = NWay(collection.part("train"), 5, 5, 5)
+    rule = NWay(collection.part("train"), ways, 5, 5)
     found: dict[str, dict[str, Learner]] = {}
+    if ways != 5:
+        wanted = {key: method for key, method in wanted.items() if method.trains == "tasks"}
+        if wanted and len(rule.eligible()) < ways:
+            say(f"{ways}-way bars are of models trained on 5 ways: {collection.id} has too few training classes")
+            return found
     for (net, name), method in wanted.items():
-        place = folder / digest([collection.id, name, method.options()])
+        place = folder / digest([collection.id, name, method.options(), *([] if ways == 5 else [ways])])
         if not (place / FACTS).is_file():
-            say(f"training {name}, {net}")
+            say(f"training {name}, {net}" + ("" if ways == 5 else f", {ways}-way"))
         learner_of(method, train=rule, shape=collection.card.shape, compute=compute, keep=place)
         found.setdefault(net, {})[name] = load(place, compute)
     return found
@@ -72,26 +81,30 @@ class Sweep:
     queries: int
     tasks: int
     seed: int
+    repeats: int = 1
     rows: list[dict[str, Any]] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
-    known: dict[tuple[str, str, str, int, int], Estimate | None] = field(default_factory=dict)
+    known: dict[tuple[str, str, str, int, int, int], Estimate | None] = field(default_factory=dict)
 
-    def point(self, backbone: str, method: str, learner: Learner, rule: str, ways: int, shots: int) -> Estimate | None:
-        key = (backbone, method, rule, ways, shots)
+    def point(
+        self, backbone: str, method: str, learner: Learner, rule: str, ways: int, shots: int, trained: int = 5
+    ) -> Estimate | None:
+        key = (backbone, method, rule, ways, shots, trained)
         if key not in self.known:
             self.known[key] = self._measure(learner, key)
         return self.known[key]
 
-    def _measure(self, learner: Learner, key: tuple[str, str, str, int, int]) -> Estimate | None:
-        backbone, method, name, ways, shots = key
+    def _measure(self, learner: Learner, key: tuple[str, str, str, int, int, int]) -> Estimate | None:
+        backbone, method, name, ways, shots, trained = key
         rule = registry.make("rules", name, {"ways": ways, "shots": shots, "queries": self.queries}, self.part)
         try:
             rule.check()
         except Infeasible as error:
             self.left_out[f"{ways}-way {shots}-shot {name}"] = str(error)
             return None
-        found = evaluate(learner, rule, self.tasks, self.seed).estimate("accuracy")
+        found = evaluate(learner, rule, self.tasks, self.seed, repeats=self.repeats).estimate("accuracy")
         place = {"backbone": backbone, "method": method, "rule": name, "ways": ways, "shots": shots}
+        place["trained_ways"] = trained
         self.rows.append({**place, **found.as_dict()})
         return found
 
@@ -110,6 +123,8 @@ def metacoco_figures(
     queries: int = 15,
     tasks: int = 600,
     seed: int = 0,
+    repeats: int = 1,
+    ten_way: Learners | None = None,
 ) -> Sweep:
     """Draw the figures as SVG files, with every point in ``figures.csv`` beside them.
 
@@ -119,6 +134,11 @@ def metacoco_figures(
         By backbone, then by method: the learners to compare. Figures 3, 5 and 7 show those of the first backbone.
     part
         Where the tasks come from; figure 3 needs contexts.
+    repeats
+        Drawing seeds for each point, counted up from ``seed``; five in the paper's tables.
+    ten_way
+        Learners that were trained on ten ways, for the ten-way bars of figures 4 and 6; those of ``learners`` where one is
+        missing (a method that learns from batches is the same).
 
     Notes
     -----
@@ -129,7 +149,8 @@ def metacoco_figures(
     if not learners or not all(learners.values()):
         raise BadInput("there is nothing to draw; give at least one backbone with one learner")
     folder = Path(folder)
-    sweep = Sweep(part, queries, tasks, seed)
+    sweep = Sweep(part, queries, tasks, seed, repeats)
+    by_ways: dict[int, Learners] = {5: {}, 10: ten_way or {}}
     backbone, first = next(iter(learners.items()))
     drawn: dict[str, str] = {}
     for shot in (1, 5):
@@ -138,15 +159,17 @@ def metacoco_figures(
             for rule in EPISODES
         }
         drawn[f"figure3-{shot}-shot"] = bars(list(first), groups, chance=20.0)
+
+    def at(way: int, shot: int, net: str, method: str) -> Estimate | None:
+        """A bar of figures 4 and 6, of the model that was trained on so many ways if there is one."""
+        if method not in learners[net]:
+            return None
+        own = by_ways[way].get(net, {}).get(method)
+        return sweep.point(net, method, own or learners[net][method], "n-way", way, shot, way if own else 5)
+
     for figure, shot in ((4, 1), (6, 5)):
         for way in (5, 10):
-            groups = {
-                net: [
-                    percent(sweep.point(net, m, of[m], "n-way", way, shot)) if m in of else (float("nan"), 0.0)
-                    for m in first
-                ]
-                for net, of in learners.items()
-            }
+            groups = {net: [percent(at(way, shot, net, m)) for m in first] for net in learners}
             drawn[f"figure{figure}-{way}-way"] = bars(list(first), groups, chance=100 / way)
     for figure, shot, way in ((5, 1, 5), (7, 5, 10)):
         drawn[f"figure{figure}-ways"] = _lines(sweep, backbone, first, [(w, w, shot) for w in ways], "ways")

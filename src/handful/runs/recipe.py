@@ -244,7 +244,7 @@ def shortened(recipe: Recipe, steps: int) -> Recipe:
             for field in dataclasses.fields(built):
                 stage = getattr(built, field.name)
                 if isinstance(stage, Schedule):
-                    fewer = {"steps": min(steps, stage.steps), "validate_every": min(steps, stage.validate_every)}
+                    fewer = {k: min(steps, getattr(stage, k)) for k in ("steps", "validate_every", "validate_tasks")}
                     options[field.name] = {**options.get(field.name, {}), **fewer}
         methods.append(method.model_copy(update={"options": options}))
     return recipe.model_copy(update={"method": methods})

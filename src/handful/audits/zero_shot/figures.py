@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from handful.audits.zero_shot.factors import Against, FactorAnalysis
+from handful.audits.zero_shot.neighbours import Neighbourhoods
 from handful.metrics.structure import Shares
 from handful.report.figures import COLOURS, STYLE, as_svg
 
@@ -63,6 +64,18 @@ def histogram_figure(values: NDArray, label: str, *, bins: int = 30) -> str:
     axes.yaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel(label)
     axes.set_ylabel("classes")
+    return _svg(figure)
+
+
+def neighbours_figure(found: Neighbourhoods) -> str:
+    """The words nearest to a word and to its classes' parents (Figure 4): one colour a word, the word itself as a ring."""
+    figure, axes = _axes()
+    for ink, word, points in zip(COLOURS, found.words, found.points, strict=False):
+        axes.scatter(points[:, 0], points[:, 1], color=ink, s=12, alpha=0.6, linewidths=0, label=word)
+        axes.scatter(*points[0], s=60, facecolors="none", edgecolors=ink, linewidths=1.5)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    _legend(axes, len(found.words))
     return _svg(figure)
 
 

@@ -7,7 +7,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from handful.audits.zero_shot.figures import cumulative_figure, depth_figure, histogram_figure, shares_figure
+from handful.audits.zero_shot.figures import (
+    cumulative_figure,
+    depth_figure,
+    histogram_figure,
+    neighbours_figure,
+    shares_figure,
+)
 from handful.audits.zero_shot.split_audit import SplitAudit
 from handful.report.page import Figure, Section, Table, write_page
 from handful.report.page import page as whole_page
@@ -65,6 +71,10 @@ def word_figures(found: SplitAudit) -> list[Figure]:
         scores = found.meaning.score[np.isfinite(found.meaning.score)]
         svg = histogram_figure(scores, "s(w, c): a word and its class's neighbours")
         out.append(_figure(svg, "Fit of words and classes (Eq. 7)."))
+    if found.neighbours is not None:
+        word, first, second = found.neighbours.words
+        text = f'The words nearest to "{word}", which is taken to mean a kind of {first}, not of {second} (Figure 4).'
+        out.append(_figure(neighbours_figure(found.neighbours), text))
     return out
 
 

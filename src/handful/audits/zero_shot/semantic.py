@@ -155,7 +155,7 @@ def meanings(
     def score(word: str, node: int) -> float:
         key = (word, node)
         if key not in scores:
-            scores[key] = _similarity(taxonomy, vectors, word, node)
+            scores[key] = similarity(taxonomy, vectors, word, node)
         return scores[key]
 
     words = [own[n].lower() for n in nodes.tolist()]
@@ -171,7 +171,8 @@ def meanings(
     return Meanings(taxonomy.ids[nodes], tuple(own[n] for n in nodes.tolist()), mine, rivals, primary, described)
 
 
-def _similarity(taxonomy: Taxonomy, vectors: WordVectors, word: str, node: int) -> float:
+def similarity(taxonomy: Taxonomy, vectors: WordVectors, word: str, node: int) -> float:
+    """s(w, c) of Eq. 7: the cosine of a word's vector with the mean one of a class's parents and children."""
     around = np.union1d(taxonomy.parents(np.array([node])), taxonomy.children(np.array([node])))
     near = [vectors.vector(label) for label in labels_of(taxonomy, around, vectors)]
     found = [v for v in near if v is not None]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from handful.audits.zero_shot.neighbours import Neighbourhoods, clearest
 from handful.audits.zero_shot.semantic import Frequency, Meanings, SharedLabels, labels_of, meanings, shared_labels
 from handful.data.class_splits import ClassSplit
 from handful.data.taxonomy import Taxonomy
@@ -47,6 +48,7 @@ class SplitAudit:
     meaning: Meanings | None = None
     population: NDArray[np.float64] | None = None
     predictions: dict[str, Shares] = field(default_factory=dict)
+    neighbours: Neighbourhoods | None = None
 
     @property
     def rare(self) -> float | None:
@@ -161,6 +163,8 @@ def audit_split(
     if elsewhere is None:
         elsewhere = other_words() if taxonomy.source.startswith("WordNet") else frozenset()
     found = frequency.of(labels_of(taxonomy, test, vectors)) if frequency is not None else None
+    rivals = train if among is None else list(among)
+    meant = meanings(taxonomy, vectors, test, among=rivals) if vectors is not None else None
     return SplitAudit(
         split=split,
         taxonomy=taxonomy.source,
@@ -173,9 +177,8 @@ def audit_split(
         frequency=found,
         frequency_unit=frequency.unit if frequency is not None else "",
         common=frequency.common(found) if frequency is not None and found is not None else None,
-        meaning=meanings(taxonomy, vectors, test, among=train if among is None else among)
-        if vectors is not None
-        else None,
+        meaning=meant,
+        neighbours=clearest(taxonomy, vectors, meant, rivals) if vectors is not None and meant is not None else None,
         population=_counted(population, test) if population is not None else None,
         predictions={k: shares(taxonomy, t, p) for k, (t, p) in (predictions or {}).items()},
     )
