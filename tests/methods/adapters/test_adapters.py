@@ -106,7 +106,10 @@ def test_images_correct_texts_that_say_the_wrong_thing(name):
 def test_a_bottleneck_fits_the_support_better_than_texts_do():
     m, b = case()
     b.q = b.s
-    loss = [float(F.cross_entropy(make("clip-adapter", ratio=0.8, steps=n, rate=0.02).head(m, b)[0], b.y[0])) for n in (1, 100)]
+    loss = [
+        float(F.cross_entropy(make("clip-adapter", ratio=0.8, steps=n, rate=0.02).head(m, b)[0], b.y[0]))
+        for n in (1, 100)
+    ]
     assert loss[1] < 0.8 * loss[0]
 
 
