@@ -13,6 +13,7 @@ from handful import runs
 from handful import tasks
 from handful._version import __version__
 from handful.audits.audit import audit
+from handful.audits.court import court
 from handful.data.collection import Collection
 from handful.data.from_frame import from_frame
 from handful.data.opening import open_collection as open
@@ -41,6 +42,7 @@ __all__ = [
     "audits",
     "by_names",
     "challenge",
+    "court",
     "data",
     "evaluate",
     "fit",

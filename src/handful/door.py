@@ -26,6 +26,7 @@ NAMES: dict[str, dict[str, str]] = {
         "load": "handful.photos.model:load_any",
         "fit": "handful.photos.model:fit",
         "by_names": "handful.photos.named:by_names",
+        "court": "handful.audits.court:court",
         "FewShotClassifier": "handful.photos.estimator:FewShotClassifier",
         "audit": "handful.audits.audit:audit",
         "Compute": "handful.nets.compute:Compute",

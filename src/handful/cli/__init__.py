@@ -37,6 +37,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "run": ("handful.cli.run", "Run a recipe: a table with reported numbers beside measured ones."),
     "compare": ("handful.cli.compare", "Compare two runs on the same tasks, paired."),
     "report": ("handful.cli.report", "Compare runs in a page: intervals, ties, tests, ranks, curves, pictures."),
+    "court": ("handful.cli.court", "Judge a method by how its options were chosen: on test, on free images, honestly."),
     "report figures": ("handful.cli.figures", "Draw how methods do by context, backbone, ways and shots."),
     "zero-shot": ("handful.cli.zero_shot", "Build zero-shot test splits, and take the scores on one apart."),
     "challenge": ("handful.cli.challenge", "Competitions with code submissions."),
