@@ -7,7 +7,7 @@ from handful.repair.labels import WrongLabels
 from handful.repair.plan import Plan
 from handful.repair.relatives import Relatives
 from handful.repair.repair import apply
-from handful.repair.repair import plan
+from handful.repair.repair import propose
 from handful.repair.repair import undone
 from handful.repair.shortcuts import ShortcutWeights
 from handful.repair.small import SmallClasses
@@ -26,6 +26,6 @@ __all__ = [
     "UnreadableImages",
     "WrongLabels",
     "apply",
-    "plan",
+    "propose",
     "undone",
 ]
