@@ -248,12 +248,12 @@ BUILTIN: dict[str, dict[str, str]] = {
     "repairs": {
         "unreadable": "handful.repair.unreadable:UnreadableImages",
         "duplicates": "handful.repair.duplicates:Copies",
-        "labels": "handful.repair.labels:WrongLabels",
         "relatives": "handful.repair.relatives:Relatives",
         "splits": "handful.repair.splits:BestSplit",
-        "small": "handful.repair.small:SmallClasses",
         "contexts": "handful.repair.contexts:BalancedContexts",
         "shortcuts": "handful.repair.shortcuts:ShortcutWeights",
+        "labels": "handful.repair.labels:WrongLabels",
+        "small": "handful.repair.small:SmallClasses",
     },
 }
 SINGULAR = {"diagnoses": "diagnosis"}

@@ -35,16 +35,20 @@ def thresholds(p: np.ndarray, given: np.ndarray) -> np.ndarray:
     return np.where(counts > 0, sums / np.maximum(counts, 1), 2.0)
 
 
-def confident(p: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """The class that each image is confidently counted under; -1 where it reaches no threshold."""
-    reached = p >= thresholds(p, given) - FLOOR
+def confident(p: np.ndarray, given: np.ndarray, most: float = 2.0) -> np.ndarray:
+    """The class that each image is confidently counted under; -1 where it reaches no threshold.
+
+    No threshold is above ``most``: of a class whose images are all but certain the threshold is all but 1, and an image as certain as
+    they are could miss it by a millionth.
+    """
+    reached = p >= np.minimum(thresholds(p, given), most) - FLOOR
     best = np.where(reached, p, -1.0).argmax(1)
     return np.where(reached.any(1), best, -1)
 
 
-def doubted(p: np.ndarray, given: np.ndarray, least: float = 0.0) -> Doubt:
+def doubted(p: np.ndarray, given: np.ndarray, least: float = 0.0, most: float = 2.0) -> Doubt:
     """The off-diagonal of the confident joint, of margin ``least`` at least, the most doubtful first."""
-    found = confident(p, given)
+    found = confident(p, given, most)
     rows = np.arange(len(p))
     margin = p[rows, np.maximum(found, 0)] - p[rows, given]
     at = np.flatnonzero((found >= 0) & (found != given) & (margin > least))
@@ -71,13 +75,18 @@ def out_of_fold(x: np.ndarray, given: np.ndarray, seed: int, n: int = FOLDS) -> 
     directions of most variance: fitted in closed form, so that ten thousand images of a hundred classes take seconds.
     """
     x = principal(np.asarray(x, dtype=np.float32), WIDTH)
-    p = np.zeros((len(x), int(given.max()) + 1))
+    scores = np.zeros((len(x), int(given.max()) + 1))
     fold = folds(given, seed, n)
     for k in range(n):
         fit, held = fold != k, fold == k
         if held.any():
-            p[held] = discriminant(x[fit], given[fit], x[held], p.shape[1])
-    return p
+            scores[held] = discriminant(x[fit], given[fit], x[held], scores.shape[1])
+    return softmax(scores)
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    p = np.exp(scores - scores.max(1, keepdims=True))
+    return p / p.sum(1, keepdims=True)
 
 
 def principal(x: np.ndarray, most: int) -> np.ndarray:
@@ -93,7 +102,7 @@ def principal(x: np.ndarray, most: int) -> np.ndarray:
 
 
 def discriminant(x: np.ndarray, y: np.ndarray, asked: np.ndarray, n_classes: int) -> np.ndarray:
-    """Posterior of each class, with equal priors, for ``asked``."""
+    """Log posterior of each class, up to a constant and with equal priors, for ``asked``."""
     counts = np.bincount(y, minlength=n_classes)
     x, asked = x.astype(np.float64), asked.astype(np.float64)
     means = np.zeros((n_classes, x.shape[1]))
@@ -108,6 +117,4 @@ def discriminant(x: np.ndarray, y: np.ndarray, asked: np.ndarray, n_classes: int
     a, m = asked @ half, means @ half
     far = np.square(a).sum(1)[:, None] - 2 * a @ m.T + np.square(m).sum(1)[None]
     far[:, counts == 0] = np.inf
-    logits = -0.5 * (far - far.min(1, keepdims=True))
-    p = np.exp(logits)
-    return p / p.sum(1, keepdims=True)
+    return -0.5 * (far - far.min(1, keepdims=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import ClassVar
 
 import numpy as np
@@ -11,20 +12,21 @@ from handful.repair.confident import confident, doubted, out_of_fold
 from handful.repair.kinds import Entry, Repair
 from handful.repair.look import Look
 
+AT_ONCE = 256
 FEWEST = 8
 """Images of a class below which nothing is said of its labels."""
 NEIGHBOURS = 10
-MARGIN = 0.5
-PURE = 0.85
+MARGIN = 0.95
+PURE = 0.6
 """Share of the images that are confidently counted under a class which carry its label, below which nothing is suggested of it."""
-AGREE = 0.3
+AGREE, OWN = 0.5, 0.2
 
 
 class WrongLabels(Repair):
     """Confident learning on out-of-fold predictions over frozen features, seconded by the nearest neighbours.
 
     A label is doubted where another class leads by half of all probability, and where of the ten nearest images at most one carries the given
-    label and three the other. Of classes that the features cannot tell (a sixth of the images confidently counted under the class carry
+    label and half the other. Of classes that the features cannot tell (two fifths of the images confidently counted under the class carry
     another label) nothing is said. Listed, and left out only where the plan says ``confirm = true``: a hard
     image and a wrong label look alike to a net.
     """
@@ -44,28 +46,31 @@ class WrongLabels(Repair):
         return sorted(out, key=lambda e: -e.evidence)
 
     def _pools(self, look: Look) -> list[np.ndarray]:
-        """Images of each split, the splits that are kept first first, as many as the time can embed."""
+        """Images of each split, those that are kept first first, as many of every class alike as the time can embed."""
         gone = {r for e in look.entries if e.action == "drop" and e.confirm for r in e.rows}
         left = np.setdiff1d(np.arange(len(look.collection)), np.fromiter(gone, dtype=np.int64, count=len(gone)))
-        known = int((look.context.view._place >= 0).sum())
-        room = known + max(500, int(look.context.rate * look.context.seconds * 0.85))
+        end = time.monotonic() + 0.9 * look.context.seconds
         rng = np.random.default_rng([look.seed, 0x1ABE])
         pools, used = [], 0
         for rank in np.unique(look.rank[left]):
-            rows = left[look.rank[left] == rank]
-            counts = np.bincount(look.classes[rows])
-            rows = rows[counts[look.classes[rows]] >= FEWEST]
-            if len(rows) > room - used:
-                # The same share of every class, so that thresholds are of like classes.
-                order = rng.permutation(rows)
-                order = order[np.argsort(look.classes[order], kind="stable")]
-                sizes = np.bincount(look.classes[order])[np.unique(look.classes[order])]
-                each = max(0, room - used) // max(1, len(sizes))
-                place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-                rows = np.sort(order[place < each]) if each >= FEWEST else rows[:0]
-            used += len(rows)
+            rows = rng.permutation(left[look.rank[left] == rank])
+            classes = look.classes[rows]
+            sizes = np.bincount(classes)
+            order = np.argsort(classes, kind="stable")
+            turn = np.empty(len(rows), dtype=np.int64)
+            turn[order] = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            # Every class in turn, so that whatever the time allows is a like share of each.
+            rows = rows[np.lexsort((turn,))]
+            rows = rows[sizes[look.classes[rows]] >= FEWEST]
+            done = 0
+            while done < len(rows) and time.monotonic() < end:
+                look.context.view.read(rows[done : done + AT_ONCE])
+                done += AT_ONCE
+            rows = np.sort(rows[:done])
+            rows = rows[np.bincount(look.classes[rows])[look.classes[rows]] >= FEWEST] if len(rows) else rows
             if len(rows) and len(np.unique(look.classes[rows])) > 1:
                 pools.append(rows)
+                used += len(rows)
         if used < len(left):
             look.said.append(
                 f"Labels were looked at of {used:,} of {len(left):,} images (classes of fewer than {FEWEST} are passed over)."
@@ -77,7 +82,7 @@ class WrongLabels(Repair):
         given = given.reshape(-1)
         x = look.context.view.read(rows)
         p = out_of_fold(x, given, look.seed)
-        found, pure = doubted(p, given, MARGIN), purity(p, given)
+        found, pure = doubted(p, given, MARGIN, MARGIN), purity(p, given)
         weak = int((pure < PURE).sum())
         if weak:
             split = f" of {look.splits[rows[0]]}" if look.splits[rows[0]] else ""
@@ -89,7 +94,7 @@ class WrongLabels(Repair):
         out = []
         for i, at in enumerate(found.at.tolist()):
             told = pure[found.suggested[i]] >= PURE and pure[given[at]] >= PURE
-            if told and own[i] <= 0.1 and other[i] >= AGREE:
+            if told and own[i] <= OWN and other[i] >= AGREE:
                 suggested = int(values[found.suggested[i]])
                 why = f"{look.called(int(rows[at]))} looks like {names[suggested]}"
                 facts = {"suggested": names[suggested], "neighbours": round(float(other[i]), 2)}
@@ -108,7 +113,7 @@ class WrongLabels(Repair):
 
 def purity(p: np.ndarray, given: np.ndarray) -> np.ndarray:
     """For each class: of the images confidently counted under it, the share that carry its label; 0 where there are none."""
-    found = confident(p, given)
+    found = confident(p, given, MARGIN)
     counted = np.bincount(found[found >= 0], minlength=p.shape[1])
     right = np.bincount(given[found == given], minlength=p.shape[1])
     return right / np.maximum(counted, 1)

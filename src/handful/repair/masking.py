@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import polars as pl
 
-from handful.data.collection import Collection
+from handful.data.collection import Collection, Part
 from handful.data.store import over_hash
 from handful.errors import BadInput, Infeasible
 from handful.repair.kinds import Entry
@@ -57,7 +57,6 @@ def masked(collection: Collection, entries: Iterable[Entry]) -> Collection:
         if WEIGHT in table.columns:
             raise BadInput(f"{card.name} has a column {WEIGHT!r} already; rename it and pack it again")
         new = new.with_columns(pl.Series(WEIGHT, weights))
-        rule = rule or {"rule": "balanced", "contexts": 0}
     new = new[rows]
     # A mask over a mask is one over the images themselves.
     over, mask = (collection.over, collection.mask) if collection.over is not None else (collection, None)
@@ -66,3 +65,8 @@ def masked(collection: Collection, entries: Iterable[Entry]) -> Collection:
     made = Collection(dataclasses.replace(card, schemes=schemes, hash=digest), new, None, None, over, own)
     made.rule = rule
     return made
+
+
+def task_part(collection: Collection) -> Part:
+    """Where a benchmark's tasks come from: test, or everything where there are no splits."""
+    return collection.test if collection.has("test") else collection.whole

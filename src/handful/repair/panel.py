@@ -15,7 +15,7 @@ from handful import registry
 from handful.audits.answers import answer
 from handful.audits.context import Context, affordable, fewer
 from handful.metrics.base import TAILS, Estimate, mean_interval
-from handful.repair.repair import task_part
+from handful.repair.masking import task_part
 
 PANEL: dict[str, tuple[str, Mapping[str, Any]]] = {
     "class means": ("nearest-centroid", {}),

@@ -21,13 +21,14 @@ from handful.nets.compute import Compute
 from handful.progress import bar
 from handful.repair.kinds import Repair
 from handful.repair.look import Look
-from handful.repair.masking import masked
+from handful.repair.masking import masked, task_part
 from handful.repair.plan import PLAN, Plan
 from handful.tasks.files import write_episodes
 from handful.tasks.rule import Rule
 
 EPISODES, TASKS = "episodes.jsonl", 600
-LEAST = 0.5
+LEAST, CHEAP = 0.5, 0.5
+"""Seconds below which a repair is not begun, unless its cost is no more than this."""
 
 
 def propose(
@@ -95,7 +96,7 @@ def propose(
                 if only:
                     raise Infeasible(f"{repair.name} cannot be repaired in {collection.card.name}: {lacking}")
                 made.left_out[repair.name] = lacking
-            elif left <= LEAST:
+            elif left <= LEAST and repair.cost > CHEAP:
                 made.left_out[repair.name] = f"the {minutes:g} minutes were used up"
             else:
                 try:
@@ -180,11 +181,6 @@ def source_of(fixed: Collection) -> Collection:
             f"{fixed.card.name} is no repaired collection; make one with: handful repair COLLECTION --out FIXED"
         )
     return fixed.over
-
-
-def task_part(collection: Collection) -> Part:
-    """Where a benchmark's tasks come from: test, or everything where there are no splits."""
-    return collection.test if collection.has("test") else collection.whole
 
 
 def rule_on(rule: Mapping[str, Any], part: Part) -> Rule:

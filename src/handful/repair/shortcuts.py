@@ -11,8 +11,10 @@ from handful.audits import views
 from handful.data.collection import Collection
 from handful.progress import bar
 from handful.repair.confident import out_of_fold
+from handful.repair.contexts import usual
 from handful.repair.kinds import Entry, Repair
 from handful.repair.look import Look
+from handful.repair.masking import task_part
 
 LEAST = 0.3
 """By how much the share of a class's images that a poor view recognises exceeds what it calls that class elsewhere."""
@@ -50,6 +52,19 @@ class ShortcutWeights(Repair):
             here = np.flatnonzero(splits == split)
             if len(np.unique(look.classes[rows[here]])) > 1 and (split or not scheme):
                 out += self._split(look, rows[here], {name: x[here] for name, x in seen.items()}, split)
+        if out and not any(e.action == "draw" and e.confirm for e in look.entries):
+            part = task_part(current)
+            if (rule := usual(part, look)) is not None:
+                options = {
+                    "rule": "balanced",
+                    "ways": rule.ways,
+                    "shots": rule.shots,
+                    "queries": rule.queries,
+                    "contexts": 0,
+                }
+                out.append(
+                    self.entry("draw", "tasks are drawn by the weights", "entries of weights", len(out), rule=options)
+                )
         return out
 
     def _split(self, look: Look, rows: np.ndarray, seen: dict[str, np.ndarray], split: str) -> list[Entry]:
