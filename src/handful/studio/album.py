@@ -89,7 +89,7 @@ class Album:
     def folder_labels(self) -> tuple[dict[str, str], str]:
         """Labels from class folders as an importer reads them, or the sentence why there are none."""
         inside = [p.name for p in self.photos if "/" in p.name and is_image_name(p.name)]
-        if not inside:
+        if len({PurePosixPath(n).parent for n in inside}) < 2:  # one folder around everything says nothing of classes
             return {}, ""
         if all(n.count("/") == 1 for n in inside):
             return {n: n.partition("/")[0] for n in inside}, ""

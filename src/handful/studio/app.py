@@ -44,8 +44,9 @@ def make_app(room: Room, token: str, port: int) -> Guard:
     def shared_style() -> Response:
         return FileResponse(CSS, media_type="text/css; charset=utf-8")
 
-    for name, kind in {"studio.css": "text/css", "studio.js": "text/javascript", "grid.js": "text/javascript"}.items():
-        app.add_api_route(f"/{name}", _file(PAGES / name, kind), methods=["GET"])
+    for file in (*PAGES.glob("*.css"), *PAGES.glob("*.js")):
+        kind = "text/css" if file.suffix == ".css" else "text/javascript"
+        app.add_api_route(f"/{file.name}", _file(file, kind), methods=["GET"])
 
     @app.get("/api/changes")
     def changes(since: int = 0, epoch: str = "") -> dict[str, Any]:
@@ -94,8 +95,8 @@ def make_app(room: Room, token: str, port: int) -> Guard:
         return {"name": await run_in_threadpool(room.album.add, name, bytes(data))}
 
     @app.post("/api/scan")
-    def scan() -> dict[str, int]:
-        return {"new": room.scan()}
+    def scan(last: Annotated[bool, Body(embed=True)] = True) -> dict[str, int]:
+        return {"new": room.scan(last)}
 
     @app.get("/thumb/{number}")
     def thumb(number: int, request: Request) -> Response:

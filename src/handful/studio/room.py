@@ -37,15 +37,20 @@ class Room:
         self.notes: list[str] = []
         self.labels = Labels(folder)
         self.album = Album(folder, net, self._touched)
-        if self.labels.fresh and not self.labels.now:
-            found, why = self.album.folder_labels()
-            self.notes += [why] if why else []
-            self.labels.set(found, do="folders")
+        if self.labels.fresh:
+            self._from_folders()
         if gone := [n for n in self.labels.now if n not in self.album.by_name]:
             self.notes.append(
                 f"{len(gone)} labelled photos are not in the folder now, {gone[0]} for one; labels are kept"
             )
         self.thread = threading.Thread(target=self._learn, name="learning", daemon=True)
+
+    def _from_folders(self) -> None:
+        """Class folders become labels, as long as there are no others."""
+        if not self.labels.now:
+            found, why = self.album.folder_labels()
+            self.notes[:] = [why] if why else []
+            self._named(self.labels.set(found, do="folders"))
 
     def start(self) -> None:
         self.album.start()
@@ -190,9 +195,12 @@ class Room:
     def answers_csv(self) -> bytes:
         return carry.answers_csv(self.shown(), self.learned)
 
-    def scan(self) -> int:
-        """Look for new files; how many there are."""
-        return len(self.album.scan())
+    def scan(self, last: bool = True) -> int:
+        """Look for new files; how many there are. ``last`` says that no more of them are on their way."""
+        new = self.album.scan()
+        if last and not self.labels.undoable:
+            self._from_folders()
+        return len(new)
 
     def where(self) -> dict[str, Any]:
         """A place on the plane for every embedded photo: the two directions in which they differ most (PCA)."""
