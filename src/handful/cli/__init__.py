@@ -32,6 +32,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "tasks": ("handful.cli.tasks", "Draw tasks, picture them, save and replay them."),
     "fit": ("handful.cli.fit", "Make a classifier from a handful of photos and say what to expect of it."),
     "predict": ("handful.cli.predict", "Say what photos show, with a classifier that fit has made."),
+    "studio": ("handful.cli.studio", "Open a folder of photos as a page: label a few, carry a classifier away."),
     "train": ("handful.cli.train", "Meta-train a method and save a model folder."),
     "eval": ("handful.cli.eval", "Evaluate a method or a model on tasks from a collection."),
     "run": ("handful.cli.run", "Run a recipe: a table with reported numbers beside measured ones."),
