@@ -13,6 +13,7 @@ from handful.report.robustness import STRAINS, reliability_figure
 from handful.report.summary import Points, point, run_table
 from handful.runs import Run, evaluate
 from handful.tasks import Hard, LongTail, Noisy, NWay, Strangers
+from handful.tasks.rule import Rule
 
 MODELS = {"ProtoNet": "cifar-fs/protonet", "R2D2": "cifar-fs/r2d2", "RFS-simple": "cifar-fs/rfs-simple"}
 TASKS = 64
@@ -24,7 +25,7 @@ def beyond(seed: int, steps: int) -> DemoPart:
     part = world(size=32, images=40, seed=seed).test
     few, many = NWay(part, 5, 5, 10), NWay(part, 5, 20, 10)
     learners = {label: load(model_folder(name)) for label, name in MODELS.items()}
-    strains = {
+    strains: dict[str, dict[float, Rule]] = {
         "noise": {x: Noisy(of=few, noise=x) for x in (0.0, 0.2, 0.4)},
         "ratio": {x: LongTail(of=many, ratio=x) for x in (1.0, 5.0, 20.0)},
         "difficulty": {x: Hard(part, 5, 5, 10, difficulty=x) for x in (0.0, 0.5, 1.0)},
