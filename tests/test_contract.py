@@ -196,6 +196,11 @@ def all_rules():
             yield pytest.param(rule, id=f"{kind}-{i}-{rule.name}")
 
 
+def test_every_registered_rule_is_held_to_the_contract():
+    met = {p.values[0].name for p in all_rules()}
+    assert not set(registry.names("rules")) - met, "give these a bench in tests/made/benches.py"
+
+
 def same(a: Episode, b: Episode) -> bool:
     return a.as_dict() == b.as_dict()
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from handful import registry
 from handful.data.collection import Card, Collection, as_table
+from handful.errors import HandfulError
 from handful.methods.contract import Method, make
 from handful.methods.schedule import Schedule
 from handful.tasks import AnyWay, NWay
@@ -151,8 +152,42 @@ BENCHES: dict[str, Any] = {
     "crossed": crossed,
 }
 
+
+def groups(split: str = "test") -> list[Rule]:
+    """Rules on collections of their own: all classes of one group, and vectors of bits."""
+    from handful.tasks.alphabet import WholeGroup
+    from handful.tasks.bits import Bits, vectors
+
+    return [
+        WholeGroup(small().part(split), group="dataset", shots=2, queries=4),
+        Bits(vectors(8, 200).part(split), support_size=10, queries=10),
+    ]
+
+
+def derived(split: str = "test") -> list[Rule]:
+    """Every registered rule that no other bench has, a plug-in's too, made small on the first collection that serves it."""
+    others = {r.name for k, b in {**BENCHES, **MORE_RULES}.items() if k != "derived" for r in b(split)}
+    found: list[Rule] = []
+    for name in registry.names("rules"):
+        fields = {f.name for f in dataclasses.fields(registry.get("rules", name))}
+        options = {k: v for k, v in {"ways": 3, "shots": 2, "queries": 4, "primitives": 3}.items() if k in fields}
+        for part in (small().part(split), coloured().part(split)) if name not in others else ():
+            try:
+                rule = (
+                    registry.get("rules", name)(of=few_shot(split)[0])
+                    if "of" in fields
+                    else registry.make("rules", name, options, part)
+                )
+                rule.check()
+            except HandfulError:
+                continue
+            found.append(rule)
+            break
+    return found
+
+
 # Rules that the contract of rules is checked on; methods meet their kinds of tasks above.
-MORE_RULES: dict[str, Any] = {"hierarchies": hierarchies, "changed": changed}
+MORE_RULES: dict[str, Any] = {"hierarchies": hierarchies, "changed": changed, "groups": groups, "derived": derived}
 
 
 # Options that make a method small where it has them: the contract does not depend on how long it learns.
