@@ -85,7 +85,7 @@ def definitions(name: str) -> list[str]:
     """ "Synonyms: definition" of every physical sense that WordNet has of a name, or of its singular."""
     taxonomy, senses = wordnet(), _senses()
     word = said(name).lower()
-    nodes = senses.get(word) or senses.get(word.removesuffix("s"), ())
+    nodes = senses.get(word) or senses.get(word.removesuffix("s")) or []
     return [f"{', '.join(taxonomy.words(i))}: {definition(taxonomy.gloss(i))}" for i in nodes]
 
 
