@@ -57,6 +57,8 @@ BUILTIN: dict[str, dict[str, str]] = {
         "hard": "handful.tasks.hard:Hard",
         "named": "handful.tasks.named:Named",
         "balanced": "handful.tasks.balanced:Balanced",
+        "base-to-new": "handful.tasks.base_to_new:BaseToNew",
+        "cross-dataset": "handful.tasks.base_to_new:CrossDataset",
     },
     "metrics": {
         "accuracy": "handful.metrics.accuracy:Accuracy",
@@ -69,6 +71,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "calibration": "handful.metrics.calibration:Calibration",
         "conformal": "handful.metrics.calibration:Conformal",
         "strangers": "handful.metrics.strangers:StrangerScores",
+        "base-to-new": "handful.metrics.base_to_new:BaseToNewAccuracy",
     },
     "refusals": {
         "probability": "handful.metrics.refusals:LargestProbability",
@@ -116,6 +119,8 @@ BUILTIN: dict[str, dict[str, str]] = {
         "skd-gen0": "handful.methods.finetuning.skd:SKD",
         "frn": "handful.methods.finetuning.frn:FRN",
         "lp-ft-fb": "handful.methods.finetuning.lp_ft_fb:LPFTFB",
+        "lp-ft": "handful.methods.finetuning.lora:LPFT",
+        "lora": "handful.methods.finetuning.lora:LoRA",
         "linear": "handful.methods.finetuning.linear:Linear",
         "cosine": "handful.methods.finetuning.linear:Cosine",
         "k-nn": "handful.methods.finetuning.knn:KNN",

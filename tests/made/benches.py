@@ -112,7 +112,7 @@ def hierarchies(split: str = "test") -> list[Rule]:
 
 def changed(split: str = "test") -> list[Rule]:
     """Rules that change the tasks of another, or draw confusable classes."""
-    from handful.tasks import Hard, LongTail, Noisy, Strangers
+    from handful.tasks import BaseToNew, CrossDataset, Hard, LongTail, Named, Noisy, Strangers
 
     part = small().part(split)
     fixed, ranged = NWay(part, 3, 5, 4), AnyWay(part, (2, 4), (1, 5), 4)
@@ -123,6 +123,9 @@ def changed(split: str = "test") -> list[Rule]:
         Noisy(of=fixed, noise=0.4, kind="confusable"),
         LongTail(of=fixed, ratio=5),
         Hard(part, ways=3, shots=2, queries=4),
+        Named(of=ranged),
+        BaseToNew(part, ways=2, shots=2, queries=3),
+        CrossDataset(part, ways=2, shots=2, queries=3, source="odd"),
     ]
 
 
@@ -236,6 +239,8 @@ def quick(name: str, **more: Any) -> Method:
             options[key] = value
     if getattr(cls, "net", None) in ("lite2+minilm", "clip"):
         options.setdefault("net", reader())
+    if getattr(cls, "net", None) == "lite2":
+        options.setdefault("net", "conv4:filters=8")
     # What a method promises does not depend on its net, and a resnet18 costs as much as all other methods together.
     if getattr(cls, "net", None) == "resnet18":
         options.setdefault("net", "conv4:filters=8")

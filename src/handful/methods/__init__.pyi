@@ -57,6 +57,8 @@ from handful.methods.finetuning.frn import FRN
 from handful.methods.finetuning.knn import KNN
 from handful.methods.finetuning.linear import Cosine
 from handful.methods.finetuning.linear import Linear
+from handful.methods.finetuning.lora import LPFT
+from handful.methods.finetuning.lora import LoRA
 from handful.methods.finetuning.lp_ft_fb import LPFTFB
 from handful.methods.finetuning.neg_cosine import NegCosine
 from handful.methods.finetuning.rfs import RFS
@@ -156,11 +158,13 @@ __all__ = [
     "KMeans",
     "KNN",
     "LATEM",
+    "LPFT",
     "LPFTFB",
     "LPPlus",
     "Learner",
     "Linear",
     "LinearProbe",
+    "LoRA",
     "MAML",
     "MTL",
     "MatchingNet",

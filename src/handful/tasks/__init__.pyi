@@ -3,6 +3,8 @@
 from handful.tasks.alphabet import WholeGroup
 from handful.tasks.anyway import AnyWay
 from handful.tasks.balanced import Balanced
+from handful.tasks.base_to_new import BaseToNew
+from handful.tasks.base_to_new import CrossDataset
 from handful.tasks.bits import Bits
 from handful.tasks.clustering import Clustering
 from handful.tasks.context import IID
@@ -30,8 +32,10 @@ from handful.tasks.zero_shot import ZeroShot
 __all__ = [
     "AnyWay",
     "Balanced",
+    "BaseToNew",
     "Bits",
     "Clustering",
+    "CrossDataset",
     "Crossed",
     "Episode",
     "GeneralisedZeroShot",

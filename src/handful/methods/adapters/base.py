@@ -72,9 +72,15 @@ def unit(x: Tensor) -> Tensor:
     return F.normalize(x, dim=-1)
 
 
+def taught(b: Batch) -> Tensor:
+    """Which classes of each task have support ``(T, C)``; the others are known by name alone."""
+    return b.one_hot.sum(1) > 0
+
+
 def support_loss(b: Batch, logits: Tensor) -> Tensor:
-    """The sum over tasks of each one's mean cross-entropy on its support: gradients of a task are its own."""
-    closed = logits.masked_fill(b.absent[:, None, :], -1e9)
+    """The sum over tasks of each one's mean cross-entropy on its support, among the classes that have any: gradients of a task are
+    its own, and classes known by name alone are no wrong answers."""
+    closed = logits.masked_fill(~taught(b)[:, None, :], -1e9)
     known = b.y >= 0
     each = F.cross_entropy(closed.flatten(0, 1), b.y.clamp_min(0).flatten(), reduction="none").view(b.y.shape)
     return ((each * known).sum(1) / known.sum(1).clamp_min(1)).sum()

@@ -84,7 +84,10 @@ class CoOp(Adapter):
         def logits(x: Tensor, context: Tensor) -> Tensor:
             return sharpness(m) * x @ unit(clip.read(said, filled(said, context))).T
 
-        (context,) = descend([start], lambda v: F.cross_entropy(logits(s, v), y), self.sgd, self.steps, warm=1e-5)
+        def loss(v: Tensor) -> Tensor:
+            return F.cross_entropy(taught(logits(s, v), y), y)
+
+        (context,) = descend([start], loss, self.sgd, self.steps, warm=1e-5)
         return logits(q, context)
 
     def sgd(self, values: list[Tensor]) -> torch.optim.Optimizer:
@@ -124,11 +127,18 @@ class CoCoOp(CoOp):
 
         def loss(*values: Tensor) -> Tensor:
             at = next(place)
-            return F.cross_entropy(answer(s[at], *values)[None], y[at][None])
+            return F.cross_entropy(taught(answer(s[at], *values)[None], y), y[at][None])
 
         starts = [start, *bottleneck(s.shape[1], start.shape[1], generator, s)]
         found = descend(starts, loss, self.sgd, len(order), warm=1e-5, epoch=len(s))
         return torch.stack([answer(x, *found) for x in q])
+
+
+def taught(logits: Tensor, labels: Tensor) -> Tensor:
+    """Logits among the classes that the support has."""
+    has = torch.zeros(logits.shape[-1], dtype=torch.bool, device=logits.device)
+    has[labels] = True
+    return logits.masked_fill(~has, float("-inf"))
 
 
 def filled(said: Said, context: Tensor) -> Tensor:

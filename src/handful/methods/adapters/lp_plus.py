@@ -46,7 +46,9 @@ class LPPlus(Adapter):
         n = (b.y >= 0).sum(1).to(s)
         text = s @ words.transpose(1, 2)  # (T, S, C)
         own = (text * b.one_hot).sum(1) / b.one_hot.sum(1).clamp_min(1)
-        start = self.scale * 250 * own.sum(1) / b.n  # shots times their mean, divided by the shots again
+        start = (
+            self.scale * 250 * own.sum(1) / (b.one_hot.sum(1) > 0).sum(1)
+        )  # shots times their mean, divided by the shots again
         alpha = start[:, None].expand(-1, b.C).clone()
         largest = torch.linalg.eigvalsh((s @ s.transpose(1, 2)).double())[:, -1].to(s)
         rate = (4 * n / largest)[:, None]

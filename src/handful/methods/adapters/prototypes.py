@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from handful.methods.adapters.base import Adapter, descend, sharpness, support_loss, unit
+from handful.methods.adapters.base import Adapter, descend, sharpness, support_loss, taught, unit
 from handful.methods.batch import Batch
 
 
@@ -88,12 +88,13 @@ class CLAP(Adapter):
         def logits(x: Tensor, weights: Tensor) -> Tensor:
             return sharpness(m) * x @ unit(weights).transpose(1, 2)
 
-        alone = torch.softmax(b.close(logits(s, words)), -1)
+        known = taught(b)
+        alone = torch.softmax(logits(s, words).masked_fill(~known[:, None, :], float("-inf")), -1)
         held = (alone * b.one_hot).sum(1) / b.one_hot.sum(1).clamp_min(1)  # (T, C)
 
         def loss(weights: Tensor) -> Tensor:
             moved = (weights - words).square().sum(-1)
-            return support_loss(b, logits(s, weights)) + ((held * moved).sum(1) / b.n).sum()
+            return support_loss(b, logits(s, weights)) + ((held * moved).sum(1) / known.sum(1)).sum()
 
         (weights,) = descend(
             [words], loss, lambda values: torch.optim.SGD(values, lr=self.rate, momentum=0.9), self.steps, warm=1e-5
