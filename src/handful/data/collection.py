@@ -113,7 +113,8 @@ class Collection:
             array, length = over.array, len(np.asarray(mask))
         else:
             length = len(table) if array is None else len(array)
-        self.card, self.table, self.array, self.path, self.over, self.mask = card, table, array, path, over, mask
+        self.card, self.table, self.path, self.over, self.mask = card, table, path, over, mask
+        self.array: np.ndarray | None = array
         for column in (*card.labels, *card.schemes, *([card.context] if card.context else [])):
             if column not in table.columns:
                 raise BadInput(f"{card.name}: the card names column {column!r}; {nearest(column, table.columns)}")

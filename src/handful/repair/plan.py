@@ -145,11 +145,13 @@ class Plan:
         if not isinstance(found, list):
             raise BadInput(f"{path}: entries are written [[repair]], with two brackets")
         entries = [entry(one, f"{path}, repair {i}") for i, one in enumerate(found, start=1)]
-        tables = [facts.get(k) if isinstance(facts.get(k), dict) else {} for k in ("asked", "left_out", "notes")]
-        notes = tables[2].get("lines", []) if tables[2] else []
+        tables: list[dict[str, Any]] = [
+            facts[k] if isinstance(facts.get(k), dict) else {} for k in ("asked", "left_out", "notes")
+        ]
+        notes = tables[2].get("lines", [])
         return cls(
-            facts["collection"], str(facts.get("place", "")), entries, dict(tables[0] or {}),
-            {str(k): str(v) for k, v in (tables[1] or {}).items()}, [str(n) for n in notes] if isinstance(notes, list) else [],
+            facts["collection"], str(facts.get("place", "")), entries, tables[0],
+            {str(k): str(v) for k, v in tables[1].items()}, [str(n) for n in notes] if isinstance(notes, list) else [],
         )  # fmt: skip
 
     def check(self, collection: Collection) -> None:

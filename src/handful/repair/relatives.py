@@ -62,7 +62,8 @@ class Relatives(Repair):
         return lacking(collection)
 
     def find(self, look: Look) -> list[Entry]:
-        tree, current, out = tree_of(look), look.current, []
+        tree, current = tree_of(look), look.current
+        out: list[Entry] = []
         held = {s: list(current.part(s).class_names) for s in ORDER if current.has(s)}
         rows, whole = look.rows, current.whole
         of_class = {name: rows[whole.members[c]] for c, name in enumerate(whole.class_names)}
