@@ -144,6 +144,19 @@ def reader() -> str:
     from made.readers import clip_folder
 
     return f"clip:folder={clip_folder(Path(tempfile.mkdtemp(prefix='handful-clip-')))}"
+def balanced(split: str = "test") -> list[Rule]:
+    """Rules under which contexts tell nothing, with and without weights."""
+    import polars as pl
+
+    from handful.data.collection import Collection
+    from handful.data.world import world
+    from handful.tasks import Balanced
+
+    c = world(classes=30, images=40, contexts=4, size=16)
+    weighed = Collection(
+        c.card, c.table.with_columns((pl.int_range(pl.len()) % 3 + 1.0).alias("weight")), over=c, mask=np.arange(len(c))
+    )
+    return [Balanced(c.part(split), 3, 4, 4, contexts=2), Balanced(weighed.part(split), 3, 2, 3, contexts=0)]
 
 
 BENCHES: dict[str, Any] = {
@@ -191,6 +204,7 @@ def derived(split: str = "test") -> list[Rule]:
 
 # Rules that the contract of rules is checked on; methods meet their kinds of tasks above.
 MORE_RULES: dict[str, Any] = {"hierarchies": hierarchies, "changed": changed, "groups": groups, "derived": derived}
+MORE_RULES: dict[str, Any] = {"hierarchies": hierarchies, "changed": changed, "balanced": balanced}
 
 
 # Options that make a method small where it has them: the contract does not depend on how long it learns.

@@ -20,7 +20,7 @@ def ls(
     kind: Annotated[
         str,
         typer.Argument(
-            help="methods, rules, nets, metrics, importers, collections, engines, trackers, diagnoses or recipes; "
+            help="methods, rules, nets, metrics, importers, collections, engines, trackers, diagnoses, repairs or recipes; "
             "the names of all by default."
         ),
     ] = "",

@@ -149,9 +149,13 @@ class Plan:
             facts.get(k) if isinstance(facts.get(k), dict) else {} for k in ("asked", "left_out", "notes")
         ]
         notes = tables[2].get("lines", []) if tables[2] else []
+        tables: list[dict[str, Any]] = [
+            facts[k] if isinstance(facts.get(k), dict) else {} for k in ("asked", "left_out", "notes")
+        ]
+        notes = tables[2].get("lines", [])
         return cls(
-            facts["collection"], str(facts.get("place", "")), entries, dict(tables[0] or {}),
-            {str(k): str(v) for k, v in (tables[1] or {}).items()}, [str(n) for n in notes] if isinstance(notes, list) else [],
+            facts["collection"], str(facts.get("place", "")), entries, tables[0],
+            {str(k): str(v) for k, v in tables[1].items()}, [str(n) for n in notes] if isinstance(notes, list) else [],
         )  # fmt: skip
 
     def check(self, collection: Collection) -> None:

@@ -15,6 +15,7 @@ from handful import registry
 from handful.audits.context import Context
 from handful.data.collection import Collection, Part, open_packed
 from handful.data.store import BESIDE, OVER, Over, write_over
+from handful.data.taxonomy_csv import from_csv
 from handful.errors import BadInput, HandfulError, Infeasible
 from handful.files import fresh_folder
 from handful.nets.compute import Compute
@@ -72,6 +73,9 @@ def propose(
     rows, kinds = kept(collection, keep)
     budget = 60 * minutes
     context = Context(collection, net, None, seed, budget, budget, split="all", compute=compute or Compute())
+    if taxonomy is not None:
+        from_csv(taxonomy)
+    context.view  # noqa: B018  a net that is none is refused before anything else
     look = Look(context, copy, ways, shots, queries, None if taxonomy is None else Path(taxonomy))
     asked = {
         "net": context.net,
