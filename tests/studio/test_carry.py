@@ -152,8 +152,9 @@ def odd_photos(folder: Path) -> list[Path]:
     base = photo(1, 77, (900, 640), noise=20)
     base.save(folder / "plain.png")
     base.save(folder / "camera.jpg", quality=92)
-    big = base.resize((2600, 1900), Image.Resampling.BICUBIC)
-    big.save(folder / "large.jpg", quality=92)
+    big = np.asarray(photo(1, 78, (26, 19), noise=20).resize((2600, 1900), Image.Resampling.BICUBIC), dtype=np.float64)
+    big += np.random.default_rng(0).normal(0, 8, big.shape)  # a sensor's noise, in every pixel
+    Image.fromarray(big.clip(0, 255).astype(np.uint8)).save(folder / "large.jpg", quality=92)
     base.save(folder / "modern.webp", quality=90)
     turned = Image.Exif()
     turned[0x0112] = 6
