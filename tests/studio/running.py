@@ -80,7 +80,7 @@ class Studio:
         return self.client.get("/api/findings").json()
 
 
-def wait(until: Callable[[], Any], what: str, seconds: float = 90) -> None:
+def wait(until: Callable[[], Any], what: str, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if until():

@@ -20,7 +20,7 @@ KEYS = {"Enter": 13, "ArrowRight": 39, "ArrowLeft": 37, "ArrowDown": 40, "Home":
 
 def drawn(folder: Path, classes: int, each: int, size: int = 48) -> dict[str, list[Path]]:
     """Glyphs of the world as PNG files without any order in their names; class -> its files."""
-    collection = world(size=size, images=each, classes=max(classes, 20), seed=3)
+    collection = world(size=size, images=each, ground=1.0, seed=3)
     column = collection.table[collection.card.labels[0]].cast(str).to_list()
     names = list(dict.fromkeys(column))[:classes]
     folder.mkdir(parents=True, exist_ok=True)
@@ -37,9 +37,10 @@ def drawn(folder: Path, classes: int, each: int, size: int = 48) -> dict[str, li
 class Visitor:
     """A tab of the studio's page."""
 
-    def __init__(self, browser: Browser, studio: Studio, path: str = "") -> None:
+    def __init__(self, browser: Browser, studio: Studio, path: str = "", height: int = 2600) -> None:
         self.person: Person = browser.person(studio.url)
         self.call = lambda method, **more: browser.call(method, self.person.session, **more)
+        self.call("Emulation.setDeviceMetricsOverride", width=1280, height=height, deviceScaleFactor=1, mobile=False)
         self.person.go(path or f"/?token={studio.token}")
         wait(lambda: self.run("!!document.querySelector('#classes button')"), "the page")
 

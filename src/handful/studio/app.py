@@ -14,6 +14,7 @@ from handful.data.images import BadImage, decode
 from handful.data.sources import FILE_CAP
 from handful.errors import BadInput, HandfulError
 from handful.report.page import CSS
+from handful.studio.app_file import app_html
 from handful.studio.guard import Guard
 from handful.studio.kept import jpeg
 from handful.studio.room import Room
@@ -122,6 +123,10 @@ def make_app(room: Room, token: str, port: int) -> Guard:
     @app.get("/heat/{number}")
     def heat(number: int) -> Response:
         return Response(room.heat(number), media_type="image/png")
+
+    @app.get("/carry/app.html")
+    def one_file() -> Response:
+        return _download(app_html(room.model(), room.folder.name), "classifier.html", "text/html; charset=utf-8")
 
     @app.get("/carry/answers.csv")
     def answers() -> Response:

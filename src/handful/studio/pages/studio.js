@@ -210,28 +210,32 @@ async function draw() {
 // What the person does.
 
 async function put(numbers, name) {
+  const before = numbers.map((n) => state.photos.get(n).label);
+  for (const n of numbers) state.photos.get(n).label = name;
   try {
     await ask("/api/label", { photos: numbers, label: name });
     await soon();
   } catch (error) {
-    complain(error.message);
-    said = error.message;
+    numbers.forEach((n, i) => (state.photos.get(n).label = before[i]));
+    complain((said = error.message));
+    changed();
   }
 }
 
-async function label(name) {
+function label(name) {
   const numbers = chosen.size ? [...chosen] : order.length ? [order[at]] : [];
   if (!numbers.length) return;
   const single = numbers.length === 1 && numbers[0] === order[at];
-  const here = at;
   const after = order[at + 1];
-  for (const n of numbers) state.photos.get(n).label = name;
+  const done = put(numbers, name);
   chosen.clear();
   refresh();
-  await put(numbers, name);
-  if (!single) return;
-  const next = order.indexOf(after);
-  move(next >= 0 ? next : Math.min(here, order.length - 1), false);
+  // On to the next at once: who labels fast must not find the cursor moved by an answer to an earlier key.
+  if (single && $("map").hidden) {
+    const next = order.indexOf(after);
+    if (order.length) move(next >= 0 ? next : at, false);
+  }
+  return done;
 }
 
 async function accept(pairs) {
