@@ -227,11 +227,11 @@ def test_support_and_query_never_share_an_image(rule):
 @pytest.mark.parametrize("rule", all_rules())
 def test_nothing_hidden_reaches_the_learner(rule):
     episode = rule.draw(4, 3)
-    assert episode.shows <= {"images", "labels", "descriptions", "sizes"}
+    assert episode.shows <= {"images", "labels", "descriptions", "sizes", "texts"}
     support = rule.support(episode)
     hidden = {"number", "names", "side", "seen", "query", "query_labels", "support"}
     assert not hidden & {f.name for f in dataclasses.fields(support)}
-    for what in ("labels", "sizes", "descriptions", "images"):
+    for what in ("labels", "sizes", "descriptions", "texts", "images"):
         if what not in episode.shows:
             assert getattr(support, what) is None
     assert {f.name for f in dataclasses.fields(rule.read(episode).query)} == {"images"}

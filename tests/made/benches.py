@@ -144,6 +144,8 @@ def reader() -> str:
     from made.readers import clip_folder
 
     return f"clip:folder={clip_folder(Path(tempfile.mkdtemp(prefix='handful-clip-')))}"
+
+
 def balanced(split: str = "test") -> list[Rule]:
     """Rules under which contexts tell nothing, with and without weights."""
     import polars as pl
