@@ -205,8 +205,13 @@ def derived(split: str = "test") -> list[Rule]:
 
 
 # Rules that the contract of rules is checked on; methods meet their kinds of tasks above.
-MORE_RULES: dict[str, Any] = {"hierarchies": hierarchies, "changed": changed, "groups": groups, "derived": derived}
-MORE_RULES: dict[str, Any] = {"hierarchies": hierarchies, "changed": changed, "balanced": balanced}
+MORE_RULES: dict[str, Any] = {
+    "hierarchies": hierarchies,
+    "changed": changed,
+    "balanced": balanced,
+    "groups": groups,
+    "derived": derived,
+}
 
 
 # Options that make a method small where it has them: the contract does not depend on how long it learns.

@@ -145,10 +145,6 @@ class Plan:
         if not isinstance(found, list):
             raise BadInput(f"{path}: entries are written [[repair]], with two brackets")
         entries = [entry(one, f"{path}, repair {i}") for i, one in enumerate(found, start=1)]
-        tables: list[Any] = [
-            facts.get(k) if isinstance(facts.get(k), dict) else {} for k in ("asked", "left_out", "notes")
-        ]
-        notes = tables[2].get("lines", []) if tables[2] else []
         tables: list[dict[str, Any]] = [
             facts[k] if isinstance(facts.get(k), dict) else {} for k in ("asked", "left_out", "notes")
         ]
