@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from handful.methods.adapters.base import Adapter, support_loss, unit
+from handful.methods.adapters.base import Adapter, support_loss, taught, unit
 from handful.methods.batch import Batch
 from handful.methods.heads import first_weights
 
@@ -46,13 +46,11 @@ class LPPlus(Adapter):
         n = (b.y >= 0).sum(1).to(s)
         text = s @ words.transpose(1, 2)  # (T, S, C)
         own = (text * b.one_hot).sum(1) / b.one_hot.sum(1).clamp_min(1)
-        start = (
-            self.scale * 250 * own.sum(1) / (b.one_hot.sum(1) > 0).sum(1)
-        )  # shots times their mean, divided by the shots again
+        start = self.scale * 250 * own.sum(1) / taught(b).sum(1)  # shots times their mean, divided by the shots again
         alpha = start[:, None].expand(-1, b.C).clone()
         largest = torch.linalg.eigvalsh((s @ s.transpose(1, 2)).double())[:, -1].to(s)
         rate = (4 * n / largest)[:, None]
-        rate_alpha = (n / (4 * text.square().sum(1).amax(1)))[:, None]
+        rate_alpha = (n / (4 * (text.square().sum(1) * taught(b)).amax(1)))[:, None]
         weight, bias = b.one_hot.transpose(1, 2) @ s, first_weights(b)[1]
         speed, speed_bias, total = torch.zeros_like(weight), torch.zeros_like(bias), torch.zeros_like(alpha)
         for step in range(self.steps):
