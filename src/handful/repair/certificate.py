@@ -19,6 +19,7 @@ from handful.errors import BadInput, HandfulError
 from handful.files import WRONG, read_json, write_atomically
 from handful.nets.compute import Compute
 from handful.repair import panel
+from handful.repair.certificate_page import before_and_after, certificate_page, said
 from handful.repair.masking import masked
 from handful.repair.plan import PLAN, Plan
 from handful.repair.repair import source_of
@@ -39,8 +40,6 @@ class Certificate:
     facts: dict[str, Any]
 
     def save(self, folder: Path) -> None:
-        from handful.repair.certificate_page import certificate_page
-
         text = json.dumps(self.facts, indent=1, ensure_ascii=False) + "\n"
         write_atomically(folder / CERTIFICATE, lambda t: t.write_text(text, encoding="utf-8"))
         write_page(folder / PAGE, certificate_page(self.facts))
@@ -69,21 +68,6 @@ class Certificate:
         if t:
             lines.append(f"  ranks of eight methods: Kendall's tau {t['value']:.2f} [{t['low']:.2f}, {t['high']:.2f}]")
         return "\n".join(lines)
-
-
-def said(found: dict[str, Any] | None) -> str:
-    """One finding's number, interval and light."""
-    if found is None or found.get("value") is None:
-        return "not measured"
-    span = "" if found.get("low") is None else f" [{found['low']:.3g}, {found['high']:.3g}]"
-    return f"{found['value']:.3g}{span} {found['light']}"
-
-
-def before_and_after(audits: dict[str, Any]) -> list[dict[str, Any]]:
-    """One row for each finding of either audit."""
-    sides = {k: {f["name"]: f for f in audits[k]["findings"]} for k in ("before", "after")}
-    names = [*sides["before"], *(n for n in sides["after"] if n not in sides["before"])]
-    return [{"name": n, "before": sides["before"].get(n), "after": sides["after"].get(n)} for n in names]
 
 
 def certify(

@@ -12,8 +12,7 @@ from handful.audits.zero_shot.split_audit import audit_split
 from handful.data.class_splits import ClassSplit
 from handful.data.wordnet import wordnet
 from handful.errors import Infeasible
-from handful.repair.certificate import before_and_after, said
-from handful.repair.certificate_page import slopes
+from handful.repair.certificate_page import before_and_after, said, slopes
 
 SPLITS = ("1-hop", "2-hops", "all", "goz_v1")
 COLUMNS = {

@@ -74,7 +74,7 @@ def propose(
     budget = 60 * minutes
     context = Context(collection, net, None, seed, budget, budget, split="all", compute=compute or Compute())
     if taxonomy is not None:
-        from_csv(taxonomy)
+        from_csv(Path(taxonomy))
     context.view  # noqa: B018  a net that is none is refused before anything else
     look = Look(context, copy, ways, shots, queries, None if taxonomy is None else Path(taxonomy))
     asked = {
