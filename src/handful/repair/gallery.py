@@ -139,7 +139,7 @@ def table(rows: Sequence[Mapping[str, str]]) -> str:
         "# Gallery", "",
         "Benchmarks of the field, audited, repaired and certified by `scripts/gallery`, one page each. A cell is a number with its 95% interval and its light (red: a warning, "
         "amber: a note, green: in order, grey: not judged) before the repair; what the columns mean is under [what is asked](../audit.md#what-is-asked). "
-        "Where only a part of a data set was at hand, its page says so, and the numbers are of that part. A net that has seen ImageNet's classes looked at all images.", "",
+        "Where only a part of a data set was at hand, its page says so, and the numbers are of that part. Not measured: the minutes of that page ran out before (more minutes, more numbers). A net that has seen ImageNet's classes looked at all images.", "",
         "| " + " | ".join(head) + " |", "|" + "---|" * len(head),
     ]  # fmt: skip
     lines += ["| " + " | ".join(row.get(c, "") for c in head) + " |" for row in rows]
