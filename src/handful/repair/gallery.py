@@ -72,8 +72,14 @@ def collection_page(name: str, title: str, about: str, facts: Mapping[str, Any],
     for column, names in COLUMNS.items():
         found = next((before[n] for n in names if n in before), None)
         row[column] = "not measured" if found is None else said(found)
-    listed = facts["removed"].get("labels", {}).get("found", 0)
-    row["label errors"] = "not looked at" if "labels" in facts["plan"]["left_out"] else f"{listed} listed"
+    listed, out_of = facts["removed"].get("labels", {}).get("found", 0), facts["plan"]["left_out"]
+    seen = [re.match(r"Labels were looked at of ([\d,]+) of", note) for note in facts["plan"]["notes"]]
+    looked = next((m[1] for m in seen if m), f"{source['images']:,}")
+    row["label errors"] = (
+        "not looked at" if "labels" in out_of or looked == "0" else f"{listed} listed of {looked} images"
+    )
+    if row["copies"] == "not measured" and "duplicates" not in out_of:
+        row["copies"] = f"{facts['removed'].get('duplicates', {}).get('found', 0)} images, by the repair's search"
     return row
 
 
