@@ -150,6 +150,8 @@ def test_images_on_their_classes_own_grounds_are_drawn_less_often(images, classe
         home |= set(members[ground[members] == values[counts.argmax()]].tolist())
     made = only(c, "shortcuts")
     judged(rows(e for e in made.entries if e.action == "weigh"), home)
+    (draw,) = [e for e in made.entries if e.action == "draw"]
+    assert draw.rule["rule"] == "balanced" and draw.rule["contexts"] >= 1, "weights must not make contexts tell"
     weights = masked(c, made.entries).table["weight"].to_numpy()
     kept = np.setdiff1d(train.rows, sorted(home))
     at_home = np.fromiter(home, dtype=np.int64)

@@ -147,8 +147,9 @@ class ScoreSplit(Diagnosis):
                 self.name, sentence, rest.value, rest.low, rest.high, rest.over,
                 "share of the lead over guessing that remains: green from 50%, red below 20%"
                 + (f"; not judged after fewer than {ENOUGH} training steps" if who.short else ""), light,
-                waterfall({name: e for name, (e, _) in parts.items()}, total), details, over_classes=None if classes else over_classes,
+                waterfall({n: e for n, (e, _) in parts.items()}, total, classes=None if classes else {n: e for n, (_, e) in parts.items()}), details, over_classes=None if classes else over_classes,
                 alt="Waterfall: " + ", ".join(f"{name} {100 * e.value:+.1f}" for name, (e, _) in parts.items())
+                + ("" if classes else ". Dark lines: intervals for new tasks; pale ones: for new classes")
                 + f"; together {100 * total.value:.1f}%.",
             )
         ]  # fmt: skip

@@ -19,7 +19,7 @@ from handful.errors import BadInput, HandfulError
 from handful.files import WRONG, read_json, write_atomically
 from handful.nets.compute import Compute
 from handful.repair import panel
-from handful.repair.certificate_page import before_and_after, certificate_page
+from handful.repair.certificate_page import before_and_after, certificate_page, said
 from handful.repair.masking import masked
 from handful.repair.plan import PLAN, Plan
 from handful.repair.repair import source_of
@@ -68,14 +68,6 @@ class Certificate:
         if t:
             lines.append(f"  ranks of eight methods: Kendall's tau {t['value']:.2f} [{t['low']:.2f}, {t['high']:.2f}]")
         return "\n".join(lines)
-
-
-def said(found: dict[str, Any] | None) -> str:
-    """One finding's number, interval and light."""
-    if found is None or found.get("value") is None:
-        return "not measured"
-    span = "" if found.get("low") is None else f" [{found['low']:.3g}, {found['high']:.3g}]"
-    return f"{found['value']:.3g}{span} {found['light']}"
 
 
 def certify(

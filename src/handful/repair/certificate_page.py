@@ -24,6 +24,21 @@ def certificate_page(facts: dict[str, Any]) -> str:
     return page(f"Certificate of {source['id'].partition('@')[0]}", lead, sections, f"handful {facts['version']}.")
 
 
+def said(found: dict[str, Any] | None) -> str:
+    """One finding's number, interval and light."""
+    if found is None or found.get("value") is None:
+        return "not measured"
+    span = "" if found.get("low") is None else f" [{found['low']:.3g}, {found['high']:.3g}]"
+    return f"{found['value']:.3g}{span} {found['light']}"
+
+
+def before_and_after(audits: dict[str, Any]) -> list[dict[str, Any]]:
+    """One row for each finding of either audit."""
+    sides = {k: {f["name"]: f for f in audits[k]["findings"]} for k in ("before", "after")}
+    names = [*sides["before"], *(n for n in sides["after"] if n not in sides["before"])]
+    return [{"name": n, "before": sides["before"].get(n), "after": sides["after"].get(n)} for n in names]
+
+
 def done_section(facts: dict[str, Any]) -> Section:
     rows = [
         {"repair": kind, "found": one["found"], "done": one["done"], "images": one["images"]}
@@ -52,13 +67,6 @@ def done_section(facts: dict[str, Any]) -> Section:
         words.append("No fault was found: the repaired collection is the collection itself.")
     words += [f"{kind} was not asked: {why}." for kind, why in facts["plan"]["left_out"].items()]
     return Section("What was done", words, tables, inner=inner)
-
-
-def before_and_after(audits: dict[str, Any]) -> list[dict[str, Any]]:
-    """One row for each finding of either audit."""
-    sides = {k: {f["name"]: f for f in audits[k]["findings"]} for k in ("before", "after")}
-    names = [*sides["before"], *(n for n in sides["after"] if n not in sides["before"])]
-    return [{"name": n, "before": sides["before"].get(n), "after": sides["after"].get(n)} for n in names]
 
 
 def audits_section(audits: dict[str, Any]) -> Section:

@@ -12,8 +12,7 @@ from handful.audits.zero_shot.split_audit import audit_split
 from handful.data.class_splits import ClassSplit
 from handful.data.wordnet import wordnet
 from handful.errors import Infeasible
-from handful.repair.certificate import before_and_after, said
-from handful.repair.certificate_page import slopes
+from handful.repair.certificate_page import before_and_after, said, slopes
 
 SPLITS = ("1-hop", "2-hops", "all", "goz_v1")
 COLUMNS = {
@@ -73,8 +72,14 @@ def collection_page(name: str, title: str, about: str, facts: Mapping[str, Any],
     for column, names in COLUMNS.items():
         found = next((before[n] for n in names if n in before), None)
         row[column] = "not measured" if found is None else said(found)
-    listed = facts["removed"].get("labels", {}).get("found", 0)
-    row["label errors"] = "not looked at" if "labels" in facts["plan"]["left_out"] else f"{listed} listed"
+    listed, out_of = facts["removed"].get("labels", {}).get("found", 0), facts["plan"]["left_out"]
+    seen = [re.match(r"Labels were looked at of ([\d,]+) of", note) for note in facts["plan"]["notes"]]
+    looked = next((m[1] for m in seen if m), f"{source['images']:,}")
+    row["label errors"] = (
+        "not looked at" if "labels" in out_of or looked == "0" else f"{listed} listed of {looked} images"
+    )
+    if row["copies"] == "not measured" and "duplicates" not in out_of:
+        row["copies"] = f"{facts['removed'].get('duplicates', {}).get('found', 0)} images, by the repair's search"
     return row
 
 
@@ -140,7 +145,7 @@ def table(rows: Sequence[Mapping[str, str]]) -> str:
         "# Gallery", "",
         "Benchmarks of the field, audited, repaired and certified by `scripts/gallery`, one page each. A cell is a number with its 95% interval and its light (red: a warning, "
         "amber: a note, green: in order, grey: not judged) before the repair; what the columns mean is under [what is asked](../audit.md#what-is-asked). "
-        "Where only a part of a data set was at hand, its page says so, and the numbers are of that part. A net that has seen ImageNet's classes looked at all images.", "",
+        "Where only a part of a data set was at hand, its page says so, and the numbers are of that part. Not measured: the minutes of that page ran out before (more minutes, more numbers). A net that has seen ImageNet's classes looked at all images.", "",
         "| " + " | ".join(head) + " |", "|" + "---|" * len(head),
     ]  # fmt: skip
     lines += ["| " + " | ".join(row.get(c, "") for c in head) + " |" for row in rows]

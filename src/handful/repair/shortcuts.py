@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import stats
 
 from handful.audits import views
-from handful.data.collection import Collection
+from handful.data.collection import Collection, Part
+from handful.errors import Infeasible
 from handful.progress import bar
 from handful.repair.confident import out_of_fold
-from handful.repair.contexts import usual
+from handful.repair.contexts import largest, usual
 from handful.repair.kinds import Entry, Repair
 from handful.repair.look import Look
 from handful.repair.masking import task_part
@@ -53,15 +54,7 @@ class ShortcutWeights(Repair):
             if len(np.unique(look.classes[rows[here]])) > 1 and (split or not scheme):
                 out += self._split(look, rows[here], {name: x[here] for name, x in seen.items()}, split)
         if out and not any(e.action == "draw" and e.confirm for e in look.entries):
-            part = task_part(current)
-            if (rule := usual(part, look)) is not None:
-                options = {
-                    "rule": "balanced",
-                    "ways": rule.ways,
-                    "shots": rule.shots,
-                    "queries": rule.queries,
-                    "contexts": 0,
-                }
+            if options := drawn(task_part(current), look):
                 out.append(
                     self.entry("draw", "tasks are drawn by the weights", "entries of weights", len(out), rule=options)
                 )
@@ -108,6 +101,21 @@ class ShortcutWeights(Repair):
                     )
                 )
         return out
+
+
+def drawn(part: Part, look: Look) -> dict[str, Any]:
+    """The rule that draws by weights; contexts stay balanced under it, since a weighed class may be seen in other contexts than before."""
+    context = part.collection.card.context
+    if context and context not in part.collection.card.labels:
+        try:
+            rule, _ = largest([part], look)
+            return {"rule": rule.name, **{k: getattr(rule, k) for k in ("ways", "shots", "queries", "contexts")}}
+        except Infeasible:
+            pass
+    found = usual(part, look)
+    if found is None:
+        return {}
+    return {"rule": "balanced", "ways": found.ways, "shots": found.shots, "queries": found.queries, "contexts": 0}
 
 
 def looked(look: Look, rows: np.ndarray) -> dict[str, np.ndarray]:
