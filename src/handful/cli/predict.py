@@ -18,7 +18,9 @@ app = typer.Typer(add_completion=False)
 @spread
 def predict(
     model: Annotated[Path, typer.Argument(help="Model folder that handful fit has written.")],
-    images: Annotated[list[str], typer.Argument(help="Photos, folders or zips of them, or packed collections.")],
+    images: Annotated[
+        list[str] | None, typer.Argument(help="Photos, folders or zips of them, or packed collections.")
+    ] = None,
     csv: Annotated[
         Path | None, typer.Option("--csv", help="Also write the answers to this file.", rich_help_panel=OUTPUT)
     ] = None,
@@ -42,6 +44,20 @@ def predict(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    serve: Annotated[
+        bool,
+        typer.Option(
+            "--serve",
+            help="Answer over HTTP on this machine instead: POST a photo's file to /answer.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=1, max=65535, help="Port of --serve (8765, or any free one).", rich_help_panel=OUTPUT
+        ),
+    ] = None,
     net: Annotated[
         str,
         typer.Option(
@@ -63,12 +79,27 @@ def predict(
     handful predict model held-out/ --score
 
     handful predict model unsorted/ --sort-into sorted/ --json
+
+    handful predict model --serve
     """
     _free(csv, page, sort_into)
 
     from handful.errors import BadInput
     from handful.photos.model import load
 
+    if serve:
+        if images or csv or page or sort_into or score or json:
+            raise BadInput("--serve answers whoever asks; give it no photos and none of the other outputs")
+        from handful.errors import require
+
+        require("fastapi", "serve")
+        from handful.studio.answering import serve_answers
+
+        return serve_answers(load(model, computing.compute(), net or None), port)
+    if not images:
+        raise BadInput("say which photos: handful predict MODEL PHOTO...; or --serve to answer over HTTP")
+    if port is not None:
+        raise BadInput("--port goes with --serve")
     if not score and reading != Reading():
         raise BadInput("--as and --set say how labels are read; they go with --score")
     ready = load(model, computing.compute(), net or None)
