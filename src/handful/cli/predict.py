@@ -60,6 +60,20 @@ def predict(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    serve: Annotated[
+        bool,
+        typer.Option(
+            "--serve",
+            help="Answer over HTTP on this machine instead: POST a photo's file to /answer.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=1, max=65535, help="Port of --serve (8765, or any free one).", rich_help_panel=OUTPUT
+        ),
+    ] = None,
     net: Annotated[
         str,
         typer.Option(
@@ -84,6 +98,8 @@ def predict(
     handful predict model unsorted/ --sort-into sorted/ --json
 
     handful predict --names "oak,elm,birch" photos/
+
+    handful predict model --serve
     """
     _free(csv, page, sort_into)
 
@@ -91,8 +107,21 @@ def predict(
     from handful.photos.model import load
     from handful.progress import note
 
+    if serve:
+        if images or names or csv or page or sort_into or score or json:
+            raise BadInput("--serve answers whoever asks; give it no photos and none of the other outputs")
+        from handful.errors import require
+
+        require("fastapi", "serve")
+        from handful.studio.answering import serve_answers
+
+        return serve_answers(load(model, computing.compute(), net or None), port)
+    if port is not None:
+        raise BadInput("--port goes with --serve")
     if not score and reading != Reading():
         raise BadInput("--as and --set say how labels are read; they go with --score")
+    if not (images or names):
+        raise BadInput("say which photos: handful predict MODEL PHOTO...; or --serve to answer over HTTP")
     ready: Any
     if names:
         from handful.photos.named import WITH_TEXT, by_names
@@ -104,8 +133,7 @@ def predict(
         raise BadInput("--prompts says how names are read; it goes with --names")
     else:
         ready = load(model, computing.compute(), net or None)
-    if not images:
-        raise BadInput("name photos, folders of them, or a packed collection to answer for")
+    assert images
     found = truth = None
     if score:
         if len(images) != 1:

@@ -36,6 +36,13 @@ class Maps(nn.Module):
 class Whole(nn.Module):
     """Square uint8 images ``(n, h, w, 3)`` at the network's own size to probabilities and refusals."""
 
+    shift: Tensor
+    scale: Tensor
+    means: Tensor
+    inflation: Tensor
+    weight: Tensor
+    bias: Tensor
+
     def __init__(self, model: PhotoModel):
         super().__init__()
         self.backbone = model.encoder.backbone
@@ -116,7 +123,7 @@ def export(module: nn.Module, example: Tensor, inputs: list[str], outputs: list[
             torch.onnx.export(
                 module.cpu().eval(),
                 (example,),
-                stream,
+                stream,  # type: ignore[arg-type]  # the exporter of graphs takes streams as well
                 input_names=inputs,
                 output_names=outputs,
                 dynamic_axes=dynamic,

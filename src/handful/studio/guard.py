@@ -33,7 +33,8 @@ class Guard:
     Parameters
     ----------
     token
-        What the address that is opened first carries, and the cookie afterwards.
+        What the address that is opened first carries, and the cookie afterwards; empty for a service that any program of this
+        machine may ask.
     port
         Where the server listens; its own origins follow from it.
     uploads
@@ -61,7 +62,7 @@ class Guard:
         if (wrong := self.refusal(scope, headers)) is not None:
             return await PlainTextResponse(wrong[1], wrong[0])(scope, receive, answer)
         given = Request(scope).query_params.get("token", "")
-        if scope["path"] == "/" and given:
+        if scope["path"] == "/" and given and self.token:
             if not same(given, self.token):
                 return await PlainTextResponse("This address has the wrong token.", 403)(scope, receive, answer)
             # The token leaves the address bar, the history and what a copied address would give away.
@@ -93,6 +94,8 @@ class Guard:
 
     def knows(self, headers: Headers) -> bool:
         """Whether the token is in the cookie or in the header that programs send."""
+        if not self.token:
+            return True
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         jar: SimpleCookie = SimpleCookie()
         try:
