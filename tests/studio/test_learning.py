@@ -116,7 +116,9 @@ def test_the_heat_lies_where_the_classes_differ():
     def picture(kind: int) -> np.ndarray:
         pixels = np.full((224, 224, 3), 128, np.uint8) + rng.integers(0, 20, (224, 224, 1)).astype(np.uint8)
         if kind < 2:
-            pixels[20:80, 20:80] = glyphs[kind] if kind else np.kron(glyphs[0][::15, ::15], np.ones((15, 15, 1))).astype(np.uint8)
+            pixels[20:80, 20:80] = (
+                glyphs[kind] if kind else np.kron(glyphs[0][::15, ::15], np.ones((15, 15, 1))).astype(np.uint8)
+            )
         return pixels
 
     encoder = Encoder("lite0:size=224")
@@ -124,6 +126,8 @@ def test_the_heat_lies_where_the_classes_differ():
     classifier, _ = learn(encoder(np.stack([picture(k) for k in y])), y, 3)
     stream = io.BytesIO()
     Image.fromarray(picture(1)).save(stream, "PNG")
-    alpha = np.asarray(Image.open(io.BytesIO(heat(encoder, classifier, stream.getvalue(), "x.png"))))[..., 3].astype(float)
+    alpha = np.asarray(Image.open(io.BytesIO(heat(encoder, classifier, stream.getvalue(), "x.png"))))[..., 3].astype(
+        float
+    )
     quarters = [alpha[a : a + 112, b : b + 112].mean() for a in (0, 112) for b in (0, 112)]
     assert quarters[0] == max(quarters) and quarters[0] > 1.5 * np.mean(quarters[1:]), quarters
