@@ -53,6 +53,8 @@ RIGHT = {
     "audit": "{packed} --net pixels --minutes 0.01",
     "repair": "{packed} --out {new} --net pixels --minutes 0.05 --no-certificate",
     "verify-certificate": "{fixed} --quick",
+    "studio": "{photos} --net pixels --no-browser",
+    "court": "tip-adapter {packed} --tasks 2",
     "cache ls": "",
     "cache clear": "",
 }
@@ -96,6 +98,7 @@ RIGHT_AFTER_ALL = {
     ("challenge pack", "out", "{folder}"): "an empty folder is taken",
     ("challenge export", "tables", "{folder}"): "a folder is wanted",
     ("repair", "out", "{folder}"): "a folder is wanted",
+    ("studio", "folder", "{folder}"): "an empty folder waits for photos",
     ("challenge export", "site", "{folder}"): "a folder is wanted",
     ("audit", "clip"): "may be a hub's name; only image-text asks for it",
     ("data stats", "clip"): "may be a hub's name, which only the network knows",

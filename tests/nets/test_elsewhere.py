@@ -16,7 +16,7 @@ from torch import nn
 
 import handful as hf
 from handful.cli import main
-from handful.errors import BadInput, Missing
+from handful.errors import BadInput, Mismatch, Missing
 from handful.nets import build
 from handful.nets.building import seen
 from handful.nets.compute import Compute
@@ -180,7 +180,7 @@ def open_clip_file(folder):
     """A tiny model that open_clip knows from now on, its spec, and itself."""
     open_clip = require_without_torchvision("open_clip", "open-clip", "timm open_clip_torch")
     vision = {"image_size": 32, "layers": 2, "width": 64, "head_width": 32, "patch_size": 16}
-    text = {"context_length": 8, "vocab_size": 50, "width": 16, "heads": 2, "layers": 1}
+    text = {"context_length": 8, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1}
     facts = {"embed_dim": 12, "vision_cfg": vision, "text_cfg": text}
     (folder / "handful-tiny.json").write_text(json.dumps(facts))
     open_clip.add_model_config(folder / "handful-tiny.json")
@@ -188,6 +188,34 @@ def open_clip_file(folder):
     model = open_clip.create_model("handful-tiny").eval()
     save_file(model.state_dict(), folder / "w.safetensors")
     return f"open_clip:handful-tiny/{folder / 'w.safetensors'}", model, open_clip
+
+
+def test_a_transformers_model_of_images_and_texts_reads_too(tmp_path):
+    from made.readers import clip_folder
+
+    folder = clip_folder(tmp_path)
+    (folder / "preprocessor_config.json").write_text(
+        json.dumps({"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 24}, "crop_size": 24})
+    )
+    said = ["an oak", "a birch tree", ""]
+    net, clip = build(f"hf:{folder}", SHAPE), build(f"clip:folder={folder}", SHAPE)
+    assert net.says and net.sharpness == pytest.approx(clip.sharpness)
+    assert torch.allclose(net.texts(said), clip.texts(said), atol=1e-5)
+    for name in ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+        (folder / name).unlink(missing_ok=True)
+    mute = build(f"hf:{folder}", SHAPE)
+    assert not mute.says and mute.width == net.width
+    with pytest.raises(Mismatch, match="no text side"):
+        mute.texts(said)
+
+
+@needs_open_clip
+def test_open_clip_reads_as_its_model_does(tmp_path):
+    spec, model, open_clip = open_clip_file(tmp_path)
+    net, said = build(spec, SHAPE), ["an oak", "a birch tree"]
+    with torch.no_grad():
+        asked = model.encode_text(open_clip.get_tokenizer("handful-tiny")(said))
+    assert net.says and torch.allclose(net.texts(said), asked, atol=1e-5)
 
 
 @needs_open_clip

@@ -1,4 +1,4 @@
-"""Vision models of transformers: ViT, DINOv2, ConvNeXt and the like, and the image side of CLIP, SigLIP and their kin."""
+"""Vision models of transformers: ViT, DINOv2, ConvNeXt and the like, and CLIP, SigLIP and their kin, which read too."""
 
 from __future__ import annotations
 
@@ -42,8 +42,14 @@ class Hf(Elsewhere):
         here = Path(model).is_dir()
         facts = self._read(transformers.AutoConfig.from_pretrained, model, here)
         self.net = self._read(transformers.AutoModel.from_pretrained, model, here).float()
-        self.says = hasattr(self.net, "get_image_features")
-        drop(self.net, "text_model", "text_projection", "logit_scale", "logit_bias")
+        self.joint = hasattr(self.net, "get_image_features")
+        self.tokenizer = self._tokenizer(transformers, model) if self.joint else None
+        self.says = self.tokenizer is not None and hasattr(self.net, "get_text_features")
+        if self.says:
+            scale = getattr(self.net, "logit_scale", None)
+            self.sharpness = self.sharpness if scale is None else float(scale.detach().exp())
+        else:
+            drop(self.net, "text_model", "text_projection", "logit_scale", "logit_bias")
         pooler = getattr(self.net, "pooler", None)
         if hasattr(pooler, "dense"):  # BERT's pooling, which image checkpoints leave random
             self.net.pooler = None
@@ -77,6 +83,40 @@ class Hf(Elsewhere):
         finally:
             log.setLevel(level)
 
+    @staticmethod
+    def _tokenizer(transformers: Any, model: str) -> Any:
+        """What turns texts into numbers; None where the checkpoint brings none, and only its image side is used."""
+        try:
+            found = transformers.AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+        except WRONG:
+            return None
+        return found if len(found) > 10 else None  # without its files a tokenizer knows its special tokens alone
+
+    @torch.no_grad()
+    def texts(self, texts: list[str]) -> Tensor:
+        if not self.says:
+            return super().texts(texts)
+        device, facts = next(self.parameters()).device, self.net.config.text_config
+        # SigLIP was trained on texts filled up to their full length.
+        fill = "max_length" if "siglip" in self.net.config.model_type else True
+        out = []
+        for start in range(0, len(texts), 64):
+            tokens = self.tokenizer(
+                texts[start : start + 64],
+                padding=fill,
+                truncation=True,
+                max_length=facts.max_position_embeddings,
+                return_tensors="pt",
+            )
+            tokens = {
+                k: v.to(device)
+                for k, v in tokens.items()
+                if k in ("input_ids", "attention_mask") and not (fill is not True and k != "input_ids")
+            }
+            found = self.net.get_text_features(**tokens)
+            out.append(found if isinstance(found, Tensor) else found.pooler_output)
+        return torch.cat(out).float() if out else torch.zeros((0, self.width), device=device)
+
     @property
     def core(self) -> nn.Module:
         return self.net
@@ -87,7 +127,7 @@ class Hf(Elsewhere):
         return next((said for word, said in WORDS.items() if word in name), CARD)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.says:
+        if self.joint:
             found = self.net.get_image_features(pixel_values=x)
             return found if isinstance(found, Tensor) else found.pooler_output
         out = self.net(pixel_values=x)
@@ -100,7 +140,7 @@ class Hf(Elsewhere):
         return last[:, 0] if self._before(x, last) else last.mean(1)
 
     def maps(self, x: Tensor) -> Tensor:
-        last = (self.net.vision_model if self.says else self.net)(pixel_values=x).last_hidden_state
+        last = (self.net.vision_model if self.joint else self.net)(pixel_values=x).last_hidden_state
         return last if last.ndim == 4 else grid(last, self._before(x, last))
 
     def _before(self, x: Tensor, tokens: Tensor) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from handful.errors import BadInput
@@ -55,6 +56,11 @@ class OpenClip(Elsewhere):
             reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
             raise BadInput(f"open_clip cannot make {model} ({reason})") from error
         self.net = whole.visual
+        self.speaker = whole if hasattr(whole, "encode_text") else None
+        self.says = self.speaker is not None
+        self.tokenizer = open_clip.get_tokenizer(name) if self.says else None
+        if self.says:
+            self.sharpness = float(whole.logit_scale.detach().exp())
         facts = open_clip.get_model_preprocess_cfg(whole)
         size = facts["size"]
         high, wide = (size, size) if isinstance(size, int) else tuple(size)
@@ -67,6 +73,16 @@ class OpenClip(Elsewhere):
         self.size = high
         mean, std = tuple(facts["mean"]), tuple(facts["std"])
         self.prepare(Preprocessing(resize, (high, wide), mean, std, filter, rounds=True), "open_clip")
+
+    @torch.no_grad()
+    def texts(self, texts: list[str]) -> Tensor:
+        if self.speaker is None or self.tokenizer is None:
+            return super().texts(texts)
+        device = next(self.parameters()).device
+        found = [
+            self.speaker.encode_text(self.tokenizer(texts[i : i + 64]).to(device)) for i in range(0, len(texts), 64)
+        ]
+        return torch.cat(found).float() if found else torch.zeros((0, self.width), device=device)
 
     @property
     def core(self) -> nn.Module:

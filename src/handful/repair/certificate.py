@@ -19,7 +19,7 @@ from handful.errors import BadInput, HandfulError
 from handful.files import WRONG, read_json, write_atomically
 from handful.nets.compute import Compute
 from handful.repair import panel
-from handful.repair.certificate_page import before_and_after, certificate_page, said
+from handful.repair.certificate_page import before_and_after, certificate_page, said, shown
 from handful.repair.masking import masked
 from handful.repair.plan import PLAN, Plan
 from handful.repair.repair import source_of
@@ -66,7 +66,7 @@ class Certificate:
             lines.append(f"  {row['name']}: {said(row['before'])} -> {said(row['after'])}")
         t = self.facts["panel"].get("tau")
         if t:
-            lines.append(f"  ranks of eight methods: Kendall's tau {t['value']:.2f} [{t['low']:.2f}, {t['high']:.2f}]")
+            lines.append(f"  ranks of eight methods: Kendall's tau {shown(t)}")
         return "\n".join(lines)
 
 

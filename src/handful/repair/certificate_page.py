@@ -105,8 +105,12 @@ def panel_section(found: dict[str, Any]) -> Section:
     ]
     t, sides = found["tau"], found["sides"]
     words = [
-        f"Eight methods on the same frozen features, {sides['before']['tasks']} tasks on either side. Kendall's tau of their order before and "
-        f"after is {t['value']:.2f} (95% interval {t['low']:.2f} to {t['high']:.2f}, over tasks): 1 is the same order, 0 none.",
+        f"Eight methods on the same frozen features, {sides['before']['tasks']} tasks on either side. "
+        + (
+            "All of them scored alike on one side, so that there is no order to compare."
+            if t["value"] is None
+            else f"Kendall's tau of their order before and after is {shown(t)} (interval over tasks): 1 is the same order, 0 none."
+        )
     ]
     drawing = Figure(
         slopes(found),
@@ -120,6 +124,14 @@ def panel_section(found: dict[str, Any]) -> Section:
         [Table(pl.DataFrame(rows), "Accuracy with 95% intervals over tasks")],
         [drawing],
     )
+
+
+def shown(t: dict[str, Any]) -> str:
+    """Kendall's tau and its interval, where they could be computed."""
+    if t["value"] is None:
+        return "not known (all scores are tied)"
+    span = "" if t["low"] is None or t["high"] is None else f" [{t['low']:.2f}, {t['high']:.2f}]"
+    return f"{t['value']:.2f}{span}"
 
 
 def percent(e: dict[str, Any]) -> str:
