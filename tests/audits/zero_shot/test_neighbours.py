@@ -75,5 +75,7 @@ def test_the_page_shows_what_the_word_is_taken_to_mean(words: WordVectors, tree:
     split = ClassSplit("toy", ("mark",), ("terrier", "apple"))
     told = page(audit_split(tree, split, vectors=words, elsewhere=frozenset()))
     assert "taken to mean a kind of stone, not of dog" in told.replace("&quot;", '"')
-    plain = page(audit_split(tree, ClassSplit("toy", ("stone",), ("apple", "dog")), vectors=words, elsewhere=frozenset()))
+    plain = page(
+        audit_split(tree, ClassSplit("toy", ("stone",), ("apple", "dog")), vectors=words, elsewhere=frozenset())
+    )
     assert "taken to mean" not in plain
