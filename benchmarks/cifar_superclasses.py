@@ -15,34 +15,12 @@ import csv
 import shutil
 from pathlib import Path
 
-# Krizhevsky, "Learning multiple layers of features from tiny images", 2009, section 3.
-SUPERCLASSES = {
-    "aquatic_mammals": "beaver dolphin otter seal whale",
-    "fish": "aquarium_fish flatfish ray shark trout",
-    "flowers": "orchid poppy rose sunflower tulip",
-    "food_containers": "bottle bowl can cup plate",
-    "fruit_and_vegetables": "apple mushroom orange pear sweet_pepper",
-    "household_electrical_devices": "clock keyboard lamp telephone television",
-    "household_furniture": "bed chair couch table wardrobe",
-    "insects": "bee beetle butterfly caterpillar cockroach",
-    "large_carnivores": "bear leopard lion tiger wolf",
-    "large_man-made_outdoor_things": "bridge castle house road skyscraper",
-    "large_natural_outdoor_scenes": "cloud forest mountain plain sea",
-    "large_omnivores_and_herbivores": "camel cattle chimpanzee elephant kangaroo",
-    "medium-sized_mammals": "fox porcupine possum raccoon skunk",
-    "non-insect_invertebrates": "crab lobster snail spider worm",
-    "people": "baby boy girl man woman",
-    "reptiles": "crocodile dinosaur lizard snake turtle",
-    "small_mammals": "hamster mouse rabbit shrew squirrel",
-    "trees": "maple_tree oak_tree palm_tree pine_tree willow_tree",
-    "vehicles_1": "bicycle bus motorcycle pickup_truck train",
-    "vehicles_2": "lawn_mower rocket streetcar tank tractor",
-}
+from handful.data.get.cifar import CLASSES_OF
 
 
 def write(source: Path, out: Path) -> int:
     """One table of all images, beside a copy of them; how many rows it has."""
-    above = {name: group for group, names in SUPERCLASSES.items() for name in names.split()}
+    above = {name: group for group, names in CLASSES_OF.items() for name in names.split()}
     rows = [row for split in ("train", "val", "test") for row in csv.DictReader((source / f"{split}.csv").open())]
     unknown = sorted({row["label"] for row in rows} - set(above))
     if unknown:

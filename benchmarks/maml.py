@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from machine import quiet, verdict
+from machine import maml_tasks, normalised, quiet, verdict
 from torch.func import functional_call
 
-from handful.data.collection import Card, Collection, as_table
 from handful.methods import make
-from handful.tasks import NWay
 
 
 def plain(
@@ -42,19 +39,12 @@ def plain(
 def main() -> None:
     torch.set_num_threads(1)
     judged = quiet()
-    rng = np.random.default_rng(0)
-    table = as_table({"k": np.repeat(np.arange(20), 20).astype(str)})
-    images = rng.integers(0, 256, (400, 28, 28, 1), dtype=np.uint8)
-    rule = NWay(Collection(Card("noise", "images", (28, 28, 1), ("k",), hash="0" * 64), table, images).whole, 5, 1, 5)
-    tasks = [rule.read(rule.draw(0, i)) for i in range(8)]
+    tasks = maml_tasks()
     for name, second in (("maml", True), ("fo-maml", False)):
         learner = make(name, inner_steps=5, inner_rate=0.1).untrained((28, 28, 1))
         learner.modules.train()
         backbone, last = learner.modules["backbone"], learner.modules["last"]
-        data = []
-        for t in tasks:
-            x, q = (backbone.normalise(torch.from_numpy(i)) for i in (t.support.images, t.query.images))
-            data.append((x, torch.from_numpy(t.support.labels), q, torch.from_numpy(t.labels)))
+        data = normalised(backbone, tasks)
         parameters = list(learner.modules.parameters())
         stacked = [torch.stack([d[i] for d in data]) for i in range(4)]
         forms = {

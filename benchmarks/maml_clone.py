@@ -15,17 +15,14 @@ from __future__ import annotations
 import copy
 import time
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from machine import quiet, verdict
+from machine import maml_tasks, normalised, quiet, verdict
 from torch import Tensor, nn
 
-from handful.data.collection import Card, Collection, as_table
 from handful.methods import make
 from handful.methods.layers.support_norm import SupportNorm, known_first, use_support_norm
 from handful.nets import build
-from handful.tasks import NWay
 
 
 class BySupport(SupportNorm):
@@ -77,19 +74,12 @@ def clone_and_adapt(
 def main() -> None:
     torch.set_num_threads(1)
     judged = quiet()
-    rng = np.random.default_rng(0)
-    table = as_table({"k": np.repeat(np.arange(20), 20).astype(str)})
-    images = rng.integers(0, 256, (400, 28, 28, 1), dtype=np.uint8)
-    rule = NWay(Collection(Card("noise", "images", (28, 28, 1), ("k",), hash="0" * 64), table, images).whole, 5, 1, 5)
-    tasks = [rule.read(rule.draw(0, i)) for i in range(8)]
+    tasks = maml_tasks()
     for name, first_order in (("maml", False), ("fo-maml", True)):
         learner = make(name, inner_steps=5, inner_rate=0.1).untrained((28, 28, 1))
         learner.modules.train()
         model = nn.Sequential(build("conv4", (28, 28, 1)), nn.Linear(64, 5)).train()
-        data = []
-        for t in tasks:
-            x, q = (learner.backbone.normalise(torch.from_numpy(i)) for i in (t.support.images, t.query.images))
-            data.append((x, torch.from_numpy(t.support.labels), q, torch.from_numpy(t.labels)))
+        data = normalised(learner.backbone, tasks)
         same = nn.Sequential(build("conv4", (28, 28, 1)), nn.Linear(64, 5)).train()
         use_support_norm(same)
         for norm in [m for m in same.modules() if isinstance(m, SupportNorm)]:

@@ -20,7 +20,7 @@ from handful.runs.embedding import embed_needed
 from handful.runs.evaluate import evaluate
 from handful.runs.scoring import ScoringJob, embedded_scores
 from handful.tasks import NWay
-from handful.tasks.episode import SHOWS, Episode, Query
+from handful.tasks.episode import Episode, Query
 from made.benches import BENCHES, MORE_RULES, quick, rules_for, small
 
 METHODS = registry.names("methods")
@@ -196,6 +196,11 @@ def all_rules():
             yield pytest.param(rule, id=f"{kind}-{i}-{rule.name}")
 
 
+def test_every_registered_rule_is_held_to_the_contract():
+    met = {p.values[0].name for p in all_rules()}
+    assert not set(registry.names("rules")) - met, "give these a bench in tests/made/benches.py"
+
+
 def same(a: Episode, b: Episode) -> bool:
     return a.as_dict() == b.as_dict()
 
@@ -222,11 +227,11 @@ def test_support_and_query_never_share_an_image(rule):
 @pytest.mark.parametrize("rule", all_rules())
 def test_nothing_hidden_reaches_the_learner(rule):
     episode = rule.draw(4, 3)
-    assert episode.shows <= SHOWS
+    assert episode.shows <= {"images", "labels", "descriptions", "sizes", "texts"}
     support = rule.support(episode)
     hidden = {"number", "names", "side", "seen", "query", "query_labels", "support"}
     assert not hidden & {f.name for f in dataclasses.fields(support)}
-    for what in ("labels", "sizes", "descriptions", "images"):
+    for what in ("labels", "sizes", "descriptions", "texts", "images"):
         if what not in episode.shows:
             assert getattr(support, what) is None
     assert {f.name for f in dataclasses.fields(rule.read(episode).query)} == {"images"}

@@ -27,7 +27,7 @@ GROUND = (
     "hub",
     "_version",
 )
-FOLDERS = "data tasks metrics nets methods runs photos report audits challenge demo cli".split()
+FOLDERS = "data tasks metrics nets methods runs photos report audits repair challenge studio demo cli".split()
 LEVEL = dict.fromkeys(GROUND, 0) | {name: i + 1 for i, name in enumerate(FOLDERS)}
 TOP = len(FOLDERS) + 1
 

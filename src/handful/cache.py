@@ -18,7 +18,7 @@ from handful.errors import BadInput
 from handful.files import WRONG, read_json
 
 OFF = ("0", "off", "no", "false")
-KINDS = ("features", "shipped", "clip", "collections", "sentences")
+KINDS = ("features", "shipped", "clip", "collections", "sentences", "maps", "studio")
 LIMIT_GB = 20.0
 
 

@@ -25,6 +25,8 @@ NAMES: dict[str, dict[str, str]] = {
         "Report": "handful.report.report:Report",
         "load": "handful.photos.model:load_any",
         "fit": "handful.photos.model:fit",
+        "by_names": "handful.photos.named:by_names",
+        "court": "handful.audits.court:court",
         "FewShotClassifier": "handful.photos.estimator:FewShotClassifier",
         "audit": "handful.audits.audit:audit",
         "Compute": "handful.nets.compute:Compute",
@@ -59,6 +61,13 @@ NAMES: dict[str, dict[str, str]] = {
         "make": "handful.methods.contract:make",
     },
     "handful.audits": {"Audit": "handful.audits.audit:Audit"},
+    "handful.repair": {
+        "propose": "handful.repair.repair:propose",
+        "apply": "handful.repair.repair:apply",
+        "undone": "handful.repair.repair:undone",
+        "Plan": "handful.repair.plan:Plan",
+        "Entry": "handful.repair.kinds:Entry",
+    },
 }
 KINDS = {
     "handful.tasks": "rules",
@@ -66,8 +75,9 @@ KINDS = {
     "handful.nets": "nets",
     "handful.methods": "methods",
     "handful.audits": "diagnoses",
+    "handful.repair": "repairs",
 }
-FOLDERS = ("data", "tasks", "metrics", "nets", "methods", "runs", "photos", "report", "audits", "challenge")
+FOLDERS = ("data", "tasks", "metrics", "nets", "methods", "runs", "photos", "report", "audits", "repair", "challenge")
 
 
 def names(package: str, plugged: bool = True) -> dict[str, str]:

@@ -256,3 +256,8 @@ _PLAIN: dict[Any, Callable[[Any], Any]] = {
     str: _text,
     Any: lambda value: value,
 }
+
+
+def said(*name: str) -> str:
+    """A label as a person would say it."""
+    return " ".join(name).replace("_", " ").replace("/", " ")

@@ -18,6 +18,7 @@ from handful.cli import app
 from handful.data.collection import Card, Collection, as_table
 from handful.errors import BadInput, Infeasible, Missing
 from handful.nets.clip import Clip
+from made.readers import clip_folder
 
 transformers = pytest.importorskip("transformers", reason="needs handful[clip]")
 
@@ -25,22 +26,7 @@ transformers = pytest.importorskip("transformers", reason="needs handful[clip]")
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     """A CLIP of a few thousand random weights with a tokenizer of single letters, saved as any other."""
-    folder = tmp_path_factory.mktemp("clip")
-    letters = [chr(c) for c in range(33, 127)]
-    words = [*letters, *[f"{c}</w>" for c in letters], "<|startoftext|>", "<|endoftext|>"]
-    vocabulary = {w: i for i, w in enumerate(words)}
-    (folder / "vocab.json").write_text(json.dumps(vocabulary))
-    (folder / "merges.txt").write_text("#version: 0.2\n")
-    transformers.CLIPTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt")).save_pretrained(folder)
-    end = vocabulary["<|endoftext|>"]
-    size = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-    text = {**size, "vocab_size": len(words), "max_position_embeddings": 64, "eos_token_id": end, "pad_token_id": end}
-    text["bos_token_id"] = vocabulary["<|startoftext|>"]
-    vision = {**size, "image_size": 24, "patch_size": 8}
-    torch.manual_seed(0)
-    config = transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=8)
-    transformers.CLIPModel(config).save_pretrained(folder)
-    return folder
+    return clip_folder(tmp_path_factory.mktemp("clip"))
 
 
 def test_similarities_are_the_models_own_cosines(checkpoint, patches, monkeypatch):

@@ -41,6 +41,7 @@ def places(tmp_path_factory) -> dict[str, str]:
         "model": f"fit {made['photos']} --net pixels --out",
         "run": f"eval nearest-centroid {made['packed']} --ways 3 --shots 1 --queries 2 --tasks 2 --out",
         "challenge": "challenge new",
+        "fixed": f"repair {made['packed']} --net pixels --minutes 0.05 --only duplicates --out",
     }.items():
         made[name] = base / name
         with pytest.raises(SystemExit) as end:

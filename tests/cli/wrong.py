@@ -51,6 +51,8 @@ RIGHT = {
     "challenge export": "{challenge}",
     "challenge password": "{challenge} somebody",
     "audit": "{packed} --net pixels --minutes 0.01",
+    "repair": "{packed} --out {new} --net pixels --minutes 0.05 --no-certificate",
+    "verify-certificate": "{fixed} --quick",
     "cache ls": "",
     "cache clear": "",
 }
@@ -93,6 +95,7 @@ RIGHT_AFTER_ALL = {
     ("challenge run", "submission"): "a submission's fault is the submitter's: exit code 1, as the service tells it",
     ("challenge pack", "out", "{folder}"): "an empty folder is taken",
     ("challenge export", "tables", "{folder}"): "a folder is wanted",
+    ("repair", "out", "{folder}"): "a folder is wanted",
     ("challenge export", "site", "{folder}"): "a folder is wanted",
     ("audit", "clip"): "may be a hub's name; only image-text asks for it",
     ("data stats", "clip"): "may be a hub's name, which only the network knows",

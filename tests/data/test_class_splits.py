@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from handful.data.class_splits import ClassSplit, held_out, hops, read_classes, read_split, recompute, write_classes
+from handful.data.class_splits import ClassSplit, held_out, hops, read_classes, read_split, write_classes
 from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput, Infeasible, Missing
 
@@ -56,15 +56,13 @@ def test_published_sizes_and_recomputed_splits(nouns: Taxonomy, splits: dict[str
     sizes = {"train": 1000, "1-hop": 1549, "2-hops": 7860, "all": 20842, "goz_v1": 500}
     assert {name: len(ids) for name, ids in splits.items()} == sizes
     made = {
-        n: recompute(nouns, n, splits["train"], splits["all"] + splits["train"]) for n in ("1-hop", "2-hops", "all")
+        n: hops(nouns, splits["train"], splits["all"] + splits["train"], k)
+        for n, k in {"1-hop": 1, "2-hops": 2, "all": None}.items()
     }
-    assert all(split.origin == "recomputed" for split in made.values())
-    assert len(set(splits["1-hop"]) - set(made["1-hop"].test)) == 1 and len(made["1-hop"].test) == 1548
+    assert len(set(splits["1-hop"]) - set(made["1-hop"])) == 1 and len(made["1-hop"]) == 1548
     # The published 2-hops list holds 1,878 classes that are farther than two steps, up to twelve.
-    assert len(made["2-hops"].test) == 5990 and len(set(splits["2-hops"]) - set(made["2-hops"].test)) == 1878
-    assert set(made["all"].test) == set(splits["all"])
-    with pytest.raises(BadInput, match="no split named"):
-        recompute(nouns, "3-hop", splits["train"], splits["all"])
+    assert len(made["2-hops"]) == 5990 and len(set(splits["2-hops"]) - set(made["2-hops"])) == 1878
+    assert set(made["all"]) == set(splits["all"])
 
 
 def test_held_out_images_are_per_class_and_repeatable() -> None:

@@ -133,7 +133,7 @@ def test_wrong_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"features of image 5 \(fox\) are not finite"):
         read_features(tmp_path / "c.npz")
     np.savez(tmp_path / "d.npz", features=X, labels=Y[:3])
-    with pytest.raises(BadInput, match="one row an image"):
+    with pytest.raises(BadInput, match="one row per image"):
         read_features(tmp_path / "d.npz")
     with pytest.raises(Missing, match=r"res101.mat does not exist"):
         read_features(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import networkx as nx
@@ -30,13 +29,6 @@ def test_every_question_agrees_with_networkx(seed: int) -> None:
         assert set(tax.ids[tax.descendants(name)]) == nx.ancestors(graph, name)
         assert set(tax.ids[tax.parents(name)]) == set(graph.successors(name))
         assert set(tax.ids[tax.children(name)]) == set(graph.predecessors(name))
-        other = str(rng.choice(ids))
-        path = tax.shortest_path(name, other)
-        assert len(path) - 1 == away[name][other] and (path[0], path[-1]) == (name, other)
-        assert all(free.has_edge(a, b) for a, b in itertools.pairwise(path))
-        both = ({name} | nx.descendants(graph, name)) & ({other} | nx.descendants(graph, other))
-        lowest = {c for c in both if not (nx.ancestors(graph, c) & both)}
-        assert set(tax.lowest_common_ancestors(name, other)) == lowest
     roots = [n for n in graph if graph.out_degree(n) == 0]
     up = nx.multi_source_dijkstra_path_length(graph.reverse(), set(roots))
     assert tax.depth.tolist() == [up[i] for i in ids]
@@ -67,8 +59,6 @@ def test_two_labels_and_tied_nearest_sources_agree_with_all_pairs(seed: int) -> 
 def test_pieces_without_a_path_are_unreached() -> None:
     tax = Taxonomy.of([("a", "r"), ("b", "s")])
     assert tax.distances(["a"], ["r", "b"]).tolist() == [[1, -1]]
-    assert tax.shortest_path("a", "b") == []
-    assert tax.lowest_common_ancestors("a", "b") == []
     assert bfs.two_nearest(*tax.around, tax.index(["a"]))[0][tax.index("b")].tolist() == [[-1, -1]]
 
 
@@ -165,12 +155,10 @@ def test_wordnet_has_its_published_size(nouns: Taxonomy) -> None:
     assert (len(nouns), len(nouns.child)) == (82_115, 75_850 + 8_577)
     assert nouns.ids[nouns.roots].tolist() == ["n00001740"]
     assert nouns.words("n02391049") == ["zebra"]
-    assert "n02374149" in nouns.lowest_common_ancestors("n02391049", "n02374451")
+    assert {"n02374149"} <= set(nouns.ids[nouns.ancestors("n02391049")]) & set(nouns.ids[nouns.ancestors("n02374451")])
 
 
 def test_it_comes_back_from_its_cache_the_same(nouns: Taxonomy, tmp_path: Path) -> None:
     again = Taxonomy.load(nouns.save(tmp_path / "nouns.npz"))
     assert len(again) == len(nouns)
-    assert again.lowest_common_ancestors("n02391049", "n02374451") == nouns.lowest_common_ancestors(
-        "n02391049", "n02374451"
-    )
+    assert again.id == nouns.id

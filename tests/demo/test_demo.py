@@ -6,7 +6,7 @@ import pytest
 
 from handful.audits.audit import audit
 from handful.cli import main
-from handful.demo import sections
+from handful.demo import beyond, sections
 from handful.demo.part import DemoPart
 from handful.report.page import Section
 from handful.report.report import Report
@@ -33,12 +33,23 @@ def test_the_demo_ends_in_three_pages_and_keeps_its_runs(monkeypatch, folders, s
     assert again.estimate("linear") == runs["linear"].estimate("accuracy")
 
 
-def test_the_demo_covers_all_five_settings():
-    assert len(sections.SETTINGS) == 5
+def test_the_demo_covers_all_five_settings_and_what_is_beyond_accuracy():
+    assert len(sections.SETTINGS) == 6
     assert {f.__module__.rpartition(".")[2] for f in sections.SETTINGS.values()} == {
         "few_shot",
         "context",
         "clustering",
         "pairs",
         "zero_shot",
+        "beyond",
     }
+
+
+def test_what_is_beyond_accuracy_is_shown_by_a_figure_of_each(monkeypatch):
+    monkeypatch.setattr(beyond, "TASKS", 8)
+    monkeypatch.setattr(beyond, "MODELS", {"ProtoNet": "cifar-fs/protonet"})
+    part = beyond.beyond(0, 1)
+    shown = " ".join(figure.alt for figure in part.section.figures)
+    for word in ("strangers", "wrong labels", "imbalance", "difficulty", "probability"):
+        assert word in shown
+    assert Report(part.entries, pictures=0).html().count("Accuracy over the share of wrong labels") == 1

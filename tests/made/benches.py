@@ -11,6 +11,7 @@ import numpy as np
 
 from handful import registry
 from handful.data.collection import Card, Collection, as_table
+from handful.errors import HandfulError
 from handful.methods.contract import Method, make
 from handful.methods.schedule import Schedule
 from handful.tasks import AnyWay, NWay
@@ -111,7 +112,7 @@ def hierarchies(split: str = "test") -> list[Rule]:
 
 def changed(split: str = "test") -> list[Rule]:
     """Rules that change the tasks of another, or draw confusable classes."""
-    from handful.tasks import Hard, LongTail, Noisy, Strangers
+    from handful.tasks import BaseToNew, CrossDataset, Hard, LongTail, Named, Noisy, Strangers
 
     part = small().part(split)
     fixed, ranged = NWay(part, 3, 5, 4), AnyWay(part, (2, 4), (1, 5), 4)
@@ -122,19 +123,95 @@ def changed(split: str = "test") -> list[Rule]:
         Noisy(of=fixed, noise=0.4, kind="confusable"),
         LongTail(of=fixed, ratio=5),
         Hard(part, ways=3, shots=2, queries=4),
+        Named(of=ranged),
+        BaseToNew(part, ways=2, shots=2, queries=3),
+        CrossDataset(part, ways=2, shots=2, queries=3, source="odd"),
     ]
+
+
+def named(split: str = "test") -> list[Rule]:
+    """Tasks whose classes' names are shown."""
+    from handful.tasks.named import Named
+
+    return [Named(of=rule) for rule in few_shot(split)]
+
+
+@cache
+def reader() -> str:
+    """A CLIP of a few thousand random weights with a tokenizer of single letters, saved as any other: it reads and sees."""
+    import tempfile
+
+    from made.readers import clip_folder
+
+    return f"clip:folder={clip_folder(Path(tempfile.mkdtemp(prefix='handful-clip-')))}"
+
+
+def balanced(split: str = "test") -> list[Rule]:
+    """Rules under which contexts tell nothing, with and without weights."""
+    import polars as pl
+
+    from handful.data.collection import Collection
+    from handful.data.world import world
+    from handful.tasks import Balanced
+
+    c = world(classes=30, images=40, contexts=4, size=16)
+    weighed = Collection(
+        c.card, c.table.with_columns((pl.int_range(pl.len()) % 3 + 1.0).alias("weight")), over=c, mask=np.arange(len(c))
+    )
+    return [Balanced(c.part(split), 3, 4, 4, contexts=2), Balanced(weighed.part(split), 3, 2, 3, contexts=0)]
 
 
 BENCHES: dict[str, Any] = {
     "few-shot": few_shot,
+    "named": named,
     "clustering": clustering,
     "pairs": pairs,
     "zero-shot": zero_shot,
     "crossed": crossed,
 }
 
+
+def groups(split: str = "test") -> list[Rule]:
+    """Rules on collections of their own: all classes of one group, and vectors of bits."""
+    from handful.tasks.alphabet import WholeGroup
+    from handful.tasks.bits import Bits, vectors
+
+    return [
+        WholeGroup(small().part(split), group="dataset", shots=2, queries=4),
+        Bits(vectors(8, 200).part(split), support_size=10, queries=10),
+    ]
+
+
+def derived(split: str = "test") -> list[Rule]:
+    """Every registered rule that no other bench has, a plug-in's too, made small on the first collection that serves it."""
+    others = {r.name for k, b in {**BENCHES, **MORE_RULES}.items() if k != "derived" for r in b(split)}
+    found: list[Rule] = []
+    for name in registry.names("rules"):
+        fields = {f.name for f in dataclasses.fields(registry.get("rules", name))}
+        options = {k: v for k, v in {"ways": 3, "shots": 2, "queries": 4, "primitives": 3}.items() if k in fields}
+        for part in (small().part(split), coloured().part(split)) if name not in others else ():
+            try:
+                rule = (
+                    registry.get("rules", name)(of=few_shot(split)[0])
+                    if "of" in fields
+                    else registry.make("rules", name, options, part)
+                )
+                rule.check()
+            except HandfulError:
+                continue
+            found.append(rule)
+            break
+    return found
+
+
 # Rules that the contract of rules is checked on; methods meet their kinds of tasks above.
-MORE_RULES: dict[str, Any] = {"hierarchies": hierarchies, "changed": changed}
+MORE_RULES: dict[str, Any] = {
+    "hierarchies": hierarchies,
+    "changed": changed,
+    "balanced": balanced,
+    "groups": groups,
+    "derived": derived,
+}
 
 
 # Options that make a method small where it has them: the contract does not depend on how long it learns.
@@ -164,8 +241,9 @@ def rules_for(method: Method, split: str = "test") -> list[Rule]:
 
 
 def suits(method: Method, rule: Rule) -> bool:
-    """A method that clusters is asked without labels; one that learns from labels is asked with them."""
-    return ("labels" in method.needs) == ("labels" in rule.shows)
+    """A method that clusters is asked without labels; one that learns from labels is asked with them; names are for readers."""
+    reads = "texts" in method.needs
+    return ("texts" in rule.shows) == reads and (reads or ("labels" in method.needs) == ("labels" in rule.shows))
 
 
 def quick(name: str, **more: Any) -> Method:
@@ -180,6 +258,10 @@ def quick(name: str, **more: Any) -> Method:
     for key, value in SMALL.items():
         if key in fields and key not in options:
             options[key] = value
+    if getattr(cls, "net", None) in ("lite2+minilm", "clip"):
+        options.setdefault("net", reader())
+    if getattr(cls, "net", None) == "lite2":
+        options.setdefault("net", "conv4:filters=8")
     # What a method promises does not depend on its net, and a resnet18 costs as much as all other methods together.
     if getattr(cls, "net", None) == "resnet18":
         options.setdefault("net", "conv4:filters=8")

@@ -13,7 +13,7 @@ from torch import Tensor
 from handful import registry
 from handful.cli.listing import methods
 from handful.methods.batch import Batch, pad
-from handful.methods.compared import as_markdown, comparisons
+from handful.methods.compared import comparisons
 from handful.methods.gradient.r2d2 import R2D2
 from handful.methods.metric.gnn import GNN, EdgeNetwork
 from handful.methods.metric.relationnet import Relation, RelationNet
@@ -108,6 +108,19 @@ def test_the_tree_of_hts_is_the_public_one():
     root, turns, _ = gates(wave(1, 2), wave(1, 2, 2, k=4), wave(1, 2, 3, 2, k=7))
     public = [[-0.3328615, -0.1571241], [-0.2351542, -0.2942878], [-0.1726900, -0.2354782]]
     assert torch.cat([root, turns[0]]).detach().numpy() == pytest.approx(np.array(public), abs=1e-6)
+
+
+def as_markdown(names: list[str]) -> str:
+    """The table of the docs, and the methods among ``names`` that were not compared."""
+    found = comparisons()
+    lines = [
+        "| method | public code | commit | what was compared | largest difference | beside that |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, c in sorted(found.items()):
+        lines.append(f"| `{name}` | {c.code} | {c.commit} | {c.what} | {c.within:.0e} | {c.but} |")
+    rest = ", ".join(f"`{name}`" for name in names if name not in found)
+    return "\n".join(lines) + f"\n\nNot compared with a public code by running both: {rest}.\n"
 
 
 def test_the_zoo_shows_what_was_compared():

@@ -188,3 +188,15 @@ def test_every_score_of_refusal_tells_far_strangers_from_known_queries():
     }
     for name, sure in found.items():
         assert auroc(sure[:60], sure[60:]) > 0.9, name
+
+
+def test_torchmetrics_and_mapie_give_these_numbers():
+    """torchmetrics 1.9.0 (multiclass_calibration_error, 15 bins, l1) and mapie 1.6.0 (SplitConformalClassifier, lac, 0.9) on the same scores."""
+    rng = np.random.default_rng(7)
+    s, truth = rng.normal(size=(400, 5)) * 2, rng.integers(0, 5, 400)
+    p = probabilities(s)
+    assert Calibration().row(episode(truth, 5), s)["ece"] == pytest.approx(0.45092905, abs=1e-6)
+    threshold = threshold_for(p[:200][np.arange(200), truth[:200]], 0.1)
+    assert threshold == pytest.approx(0.9961260218, abs=1e-9)
+    row = Conformal(threshold=threshold).row(episode(truth[200:], 5), s[200:])
+    assert row["coverage"] == pytest.approx(0.895) and row["set_size"] == pytest.approx(4.48)

@@ -12,7 +12,7 @@ import pytest
 from handful.errors import BadInput
 from handful.metrics.base import Estimate
 from handful.metrics.pairs import PairAccuracy
-from handful.report.page import Section, Table, page, unique
+from handful.report.page import Figure, Section, Table, page, unique
 from handful.report.tables import Sheet, latex, markdown
 from handful.runs import Run
 
@@ -118,3 +118,10 @@ def test_the_scale_changes_what_is_shown_not_what_is():
     plain, ratio = Estimate(0.5, 0.4, 0.6, "tasks", 9), Estimate(0.5, 0.4, 0.6, "tasks", 9, scale=1.0)
     assert (str(plain), str(ratio)) == ("50.00 ± 10.00", "0.50 ± 0.10")
     assert plain.as_dict() == ratio.as_dict()
+
+
+def test_only_a_drawing_that_is_wider_than_high_is_spread_over_the_page():
+    def shown(width: int, height: int) -> str:
+        return Figure(f'<svg viewBox="0 0 {width} {height}"></svg>', "a drawing").html()
+
+    assert 'class="tall"' in shown(194, 270) and 'class="tall"' not in shown(374, 123)

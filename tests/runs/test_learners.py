@@ -9,7 +9,7 @@ import pytest
 
 import handful as hf
 from handful.errors import BadInput, Mismatch
-from handful.runs.learners import chosen
+from handful.runs.learners import chosen, training
 from handful.runs.replay import replay_rule
 from handful.tasks import NWay
 from made.benches import small
@@ -45,6 +45,31 @@ def test_a_method_that_trains_is_trained_on_the_train_split_as_the_command_line_
     assert told["identity"]["weights"] == run.identity["weights"]
     untrained = method.untrained((16, 16, 3))
     assert hf.evaluate(untrained, NWay(hf.open(spec).test, 2, 1, 3), n=5).identity["weights"] != run.identity["weights"]
+
+
+def test_where_nobody_names_training_tasks_they_are_chosen_in_one_place():
+    protonet, seen = hf.methods.ProtoNet(), small().train
+    assert training(protonet, few()) == (NWay(seen, 3, 1, 3), None)
+    assert training(protonet, hf.tasks.AnyWay(small().test, (2, 20), (1, 9), 40)) == (NWay(seen, 5, 5, 15), None)
+    assert training(protonet, hf.tasks.Clustering(of=few()), 2, 4, 1)[0] == NWay(seen, 2, 4, 1)
+    assert training(hf.methods.NearestCentroid(), few()) == (None, None)
+    assert training(protonet, few(), rule=few()) == (few(), None)
+
+
+def test_described_classes_are_learned_alike_from_python_and_the_command_line(capsys):
+    import json
+
+    from handful.cli import main
+
+    spec = "world:label=colour+border,mask=0.4,images=6,classes=20,size=16,splits=0.5+0.25+0.25"
+    rule = hf.tasks.ZeroShot(hf.open(spec).test)
+    assert [r.part.split for r in training(hf.methods.ESZSL(), rule)] == ["train", "valid"]
+    run = hf.evaluate("eszsl", rule, n=rule.size)
+    with pytest.raises(SystemExit):
+        main(f"eval eszsl {spec} --rule zero-shot --json".split())
+    told = json.loads(capsys.readouterr().out)
+    assert told["identity"]["weights"] == run.identity["weights"]
+    assert told["identity"]["method"] == run.identity["method"]
 
 
 def test_a_collection_a_part_and_a_text_are_asked_the_usual_tasks():

@@ -10,6 +10,7 @@ from handful.audits.cscc import TrainedCSCC
 from handful.audits.curves import Curves
 from handful.audits.difficulty import Difficulty
 from handful.audits.duplicates import Duplicates
+from handful.audits.encoder_seen import EncoderSeen
 from handful.audits.power import Power
 from handful.audits.probe import ContextProbe
 from handful.audits.records import Columns
@@ -31,6 +32,7 @@ __all__ = [
     "Curves",
     "Difficulty",
     "Duplicates",
+    "EncoderSeen",
     "FrozenCSCC",
     "ImageText",
     "Imbalance",

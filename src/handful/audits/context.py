@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -78,13 +78,15 @@ class Context:
         if self.features is not None and len(self.features) != len(self.collection):
             raise Mismatch(
                 f"{len(self.features)} rows of features for the {len(self.collection)} images of "
-                f"{self.collection.card.name}; give one row an image, in the collection's order"
+                f"{self.collection.card.name}; give one row per image, in the collection's order"
             )
         self.net = spec_of(self.net) or (
             "given features" if self.features is not None else default_net(self.collection)
         )
         if self.features is None:
             parse_spec(self.net)
+        if not self.rule and self.collection.rule is not None:
+            self.rule = as_meant(self.collection.rule)
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
@@ -263,7 +265,7 @@ def features_of(path: str | os.PathLike[str], collection: Collection) -> np.ndar
     x = np.asarray(x, dtype=np.float32)
     if len(x) != len(collection):
         raise Mismatch(
-            f"{file} has {len(x)} rows, {collection.card.name} has {len(collection)} images; give one row an image"
+            f"{file} has {len(x)} rows, {collection.card.name} has {len(collection)} images; give one row per image"
         )
     bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
     if len(bad):
@@ -288,6 +290,26 @@ def fewer(part: Part, room: int, seed: int, least: int = EACH) -> Part:
     rows = [rng.permutation(part.members[c])[:each] for c in keep.tolist()]
     chosen = np.sort(np.concatenate(rows))
     return Part(part.collection, part.scheme, f"{part.split}[{len(chosen)} images]", chosen)
+
+
+def as_meant(named: Mapping[str, Any]) -> Callable[[Part], Rule]:
+    """The rule that a collection names for its tasks, with as many queries and contexts as a part can serve; else the usual tasks."""
+
+    def made(part: Part) -> Rule:
+        options = {k: v for k, v in named.items() if k != "rule"}
+        wanted = int(options.get("queries", 15))
+        for queries in sorted({wanted, *(q for q in (10, 5, 1) if q < wanted)}, reverse=True):
+            for contexts in range(int(options.get("contexts", 0)), -1, -1):
+                fewer = {k: v for k, v in (("queries", queries), ("contexts", contexts)) if k in options}
+                rule = registry.make("rules", named["rule"], {**options, **fewer}, part)
+                try:
+                    rule.check()
+                except Infeasible:
+                    continue
+                return rule
+        return usual_tasks(part)
+
+    return made
 
 
 def usual_tasks(part: Part, shots: int = 5, queries: int = 15) -> NWay:

@@ -82,7 +82,7 @@ class ContextAlone(Diagnosis):
         chance = found.chance
         lead = (value.value - chance) / (1 - chance)
         sentence = (
-            f"told the contexts of support and query and shown no image, one gets {100 * value.value:.1f}% "
+            f"from the contexts of support and query alone, without any image, {100 * value.value:.1f}% are right "
             f"({lead:.0%} of the way from guessing to perfect; {how(rule)})"
         )
         return [

@@ -125,13 +125,6 @@ def trained_consistency(
 RELATIVE_GAMMA = 0.05
 
 
-def frozen_consistency(test: Rule, *, net: str = "pixels", n: int = 600, seed: int = 0) -> Consistency:
-    """The quick form, not comparable with the trained one: Sinkhorn K-means and class means on the same frozen features."""
-    shape = test.image_shape
-    method = CentroidNet(net=net, relative=True, gamma=RELATIVE_GAMMA, eval_conditional="sinkhorn", starts=4)
-    return consistency(method.untrained(shape), ProtoNet(net=net).untrained(shape), test, n=n, seed=seed)
-
-
 def pooled(part: Part, pool: Part) -> Part:
     """The images of a part that a pool holds."""
     return Part(part.collection, part.scheme, f"{part.split}[pool]", np.intersect1d(part.rows, pool.rows))
@@ -235,8 +228,8 @@ def finding(name: str, c: Consistency, rule: Any, how: str, facts: dict[str, Any
             f"not judged, since the time allowed {facts['steps']} training tasks and {ENOUGH} are wanted",
         )
         threshold += f"; judged from {ENOUGH} training tasks on"
-    elif c.supervised.low <= chance:
-        light, verdict = "grey", "not judged, since the accuracy with labels is no better than guessing"
+    elif c.supervised.low <= chance or chance > HIGH * c.supervised.value:
+        light, verdict = "grey", "not judged, since the accuracy with labels is hardly better than guessing"
     sentence = (
         f"{'CSCC' if name == 'cscc' else 'CSCC of frozen features'} {value.value:.2f}: {verdict}; accuracy "
         f"{100 * c.unsupervised.value:.1f}% without and {100 * c.supervised.value:.1f}% with labels, "

@@ -77,18 +77,30 @@ def stacked(rows: Mapping[str, Sequence[float]], parts: Sequence[str], label: st
         return as_svg(figure)
 
 
-def waterfall(steps: Mapping[str, Estimate], total: Estimate, label: str = "accuracy (%)") -> str:
-    """Steps that add up to a total, each from where the last ended, drawn downwards."""
+def waterfall(
+    steps: Mapping[str, Estimate],
+    total: Estimate,
+    label: str = "accuracy (%)",
+    classes: Mapping[str, Estimate] | None = None,
+) -> str:
+    """Steps that add up to a total, each from where the last ended, drawn downwards.
+
+    The dark line is a step's interval for new tasks; the pale one below it, where ``classes`` has one, that for new classes.
+    """
     with plt.rc_context(STYLE):
         figure, axis = plt.subplots(figsize=(4.5, 1.1 + 0.38 * (len(steps) + 1)))
         at, edge = len(steps), 0.0
         ends: list[float] = [0.0]
-        for i, step in enumerate(steps.values()):
+        for i, (name, step) in enumerate(steps.items()):
             wide = 100 * step.value
             colour = GREY if i == 0 else COLOURS[1] if i < len(steps) - 1 else COLOURS[0]
             axis.barh(at, wide, 0.62, left=edge, color=colour)
             if i and isfinite(step.low):
                 axis.plot([edge + 100 * step.low, edge + 100 * step.high], [at, at], color="#222", lw=1.2)
+            further = (classes or {}).get(name)
+            if i and further is not None and isfinite(further.low):
+                axis.plot([edge + 100 * further.low, edge + 100 * further.high], [at - 0.2] * 2, color="#999", lw=1.2)
+                ends += [edge + 100 * further.low, edge + 100 * further.high]
             new = edge + wide
             axis.plot([new, new], [at - 1.31, at + 0.31], color="#777", lw=0.7)
             end = max(edge, new, edge + 100 * step.high if i and isfinite(step.high) else 0)

@@ -39,7 +39,7 @@ def context_probe(
     Parameters
     ----------
     features
-        ``(n, d)``, a row an image of the part.
+        ``(n, d)``, a row per image of the part.
     most
         Images used, drawn at random. Wide features are taken along their main directions, and standardised on each training
         fold.

@@ -131,7 +131,7 @@ def without_labels(tasks: AuditTasks, n: int) -> TaskAnswers:
     rule, context = tasks.rule, tasks.context
     if getattr(rule, "shots", 0) == 1:
         raise Infeasible(
-            "with one image a class every image is a cluster of its own, and naming them is the whole task"
+            "with one image per class every image is a cluster of its own, and naming them is the whole task"
         )
     same = rule.tasks_id(context.seed) == context.tasks().tasks_id(context.seed)
     if same and ("unlabelled" in context.kept or type(rule) is NWay):

@@ -129,16 +129,14 @@ class Columns(Diagnosis):
         main = card.context if card.context in told else max(bars, key=lambda c: bars[c])
         pieces = []
         if card.context in told:
-            pieces.append(
-                f"the class tells {context_told:.0%} of what there is to know of the context {card.context!r}"
-            )
+            pieces.append(f"the class determines {context_told:.0%} of the context {card.context!r}")
         if twins:
             pieces.append(f"{', '.join(map(repr, twins))} and the class determine one another")
         if nests := [c for c in full if c not in twins]:
             pieces.append(f"the class determines {', '.join(map(repr, nests))}")
         sentence = (
             "; ".join([*pieces, *tied])
-            or f"no column determines another; most is told of {main!r} ({bars[str(main)]:.0%})"
+            or f"no column determines another; nearest to it is {main!r} ({bars[str(main)]:.0%})"
         )
         light: Light = "red" if context_told >= 0.9 else "amber" if twins or tied or context_told >= 0.5 else "green"
         ends = {**{c: ("class", c) for c in told}, **{f"{b}, by {a}": (a, b) for a, b in labels}}
@@ -146,12 +144,12 @@ class Columns(Diagnosis):
         return [
             Finding(
                 self.name, sentence, bars[str(main)], low, high, "new images of the same classes",
-                "context told by the class: red from 90%, amber from 50%, or where a column is the class under another name or "
+                "share of the context that the class determines: red from 90%, amber from 50%, or where a column is the class under another name or "
                 "one label column determines another",
                 light,
-                across(dict(sorted(bars.items(), key=lambda i: -i[1])[:12]), label="% of a column that the class (or another) tells"),
+                across(dict(sorted(bars.items(), key=lambda i: -i[1])[:12]), label="% of a column that the class (or another) determines"),
                 {"told_by_class": told, "tell_class": tells, "determined": full, "twins": twins, "tied_labels": tied},
-                alt="Bars: the share of each column that the class tells: " + ", ".join(f"{c} {v:.0%}" for c, v in bars.items()) + ".",
+                alt="Bars: the share of each column that the class determines: " + ", ".join(f"{c} {v:.0%}" for c, v in bars.items()) + ".",
             )
         ]  # fmt: skip
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
+from handful.audits.nearby import close_pairs, comparisons
 from handful.audits.views import averages
 from handful.data.collection import Collection
 from handful.data.decoding import pixel_digest
@@ -19,8 +20,8 @@ BITS, SIDE = 64, 16
 FAR, ALIKE, TINT = 14, 0.96, 0.06
 """Near copies: at most ``FAR`` of 64 bits apart, thumbnails that correlate by ``ALIKE`` at least, and 4 x 4 patches whose
 colours differ by ``TINT`` at most in the mean (of 0 to 1), since a shape alone can be shared by many things."""
-PAIRS = 600_000_000
-"""Comparisons of two hashes that one search may take (a few seconds)."""
+PAIRS = 2_000_000_000
+"""Comparisons of two images that one search may take (some seconds)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,7 @@ def small_grey(images: np.ndarray) -> np.ndarray:
 
 
 def patches(images: np.ndarray) -> np.ndarray:
-    """Mean colours of 4 x 4 patches on the scale 0..1, one row an image."""
+    """Mean colours of 4 x 4 patches on the scale 0..1, one row per image."""
     n, height, width, channels = images.shape
     rows, columns = height // 4 * 4, width // 4 * 4
     cut = images[:, :rows, :columns].reshape(n, 4, rows // 4, 4, columns // 4, channels)
@@ -132,29 +133,25 @@ def exact_pairs(found: Scan) -> np.ndarray:
     return np.stack([found.rows[source[later]], found.rows[later]], axis=1)
 
 
-def near_pairs(found: Scan, asked: np.ndarray, seed: int = 0) -> tuple[np.ndarray, int]:
+def near_pairs(found: Scan, asked: np.ndarray, seed: int = 0, most: float = PAIRS) -> tuple[np.ndarray, int]:
     """Image numbers ``(n, 2)`` of near copies of the ``asked`` images among all that were scanned, and how many were asked.
 
-    Exact copies are left out. With more comparisons than `PAIRS`, some of the asked images are drawn.
+    Exact copies are left out. With more than about ``most`` comparisons, some of the asked images are drawn.
     """
     at = found.place(asked)
     at = at[~found.constant[at]]
     if found.hashes.shape[1] == 0 or not len(at):
         return np.zeros((0, 2), dtype=np.int64), 0
-    most = max(1, PAIRS // len(found.rows))
-    if len(at) > most:
-        at = np.sort(np.random.default_rng([seed, 0x5CA4]).permutation(at)[:most])
+    wanted = comparisons(found.tints, len(at), TINT)
+    if wanted > most:
+        at = np.sort(np.random.default_rng([seed, 0x5CA4]).permutation(at)[: max(1, int(len(at) * most / wanted))])
     codes = np.unique(found.digests, return_inverse=True)[1].reshape(-1)
-    hashes = found.hashes.astype(np.float32)
     pairs = []
-    step = max(8, 20_000_000 // len(found.rows))
-    for start in range(0, len(at), step):
-        some = at[start : start + step]
-        apart = (BITS - hashes[some] @ hashes.T) / 2
-        i, j = np.nonzero(apart <= FAR)
-        i = some[i]
-        keep = (codes[i] != codes[j]) & ~found.constant[j]
+    for i, j in close_pairs(found.thumbs, found.tints, at, ALIKE, TINT):
+        keep = (codes[i] != codes[j]) & ~found.constant[i] & ~found.constant[j]
         i, j = i[keep], j[keep]
+        near = (found.hashes[i] != found.hashes[j]).sum(1) <= FAR
+        i, j = i[near], j[near]
         for cut in range(0, len(i), 100_000):
             a, b = i[cut : cut + 100_000], j[cut : cut + 100_000]
             like = np.einsum("nd,nd->n", found.thumbs[a].astype(np.float32), found.thumbs[b].astype(np.float32))

@@ -18,11 +18,12 @@ from handful.audits.learners import Answering, answering, answers_of
 from handful.audits.readers import READERS, seen_side
 from handful.audits.shapley import shapley
 from handful.audits.tasks import AuditTasks, in_words, tasks_of
+from handful.audits.views import View
 from handful.errors import HandfulError, Mismatch
 from handful.metrics.base import Estimate
 from handful.metrics.crossed import task_means
 
-CHANCE, REST = "guessing", "the remainder"
+CHANCE, SEEN, REST = "guessing", "already seen", "the remainder"
 TRAINING, ASKING = 0.45, 0.3
 """Shares of the diagnosis' time that training a method may take, and asking it."""
 
@@ -106,9 +107,14 @@ class ScoreSplit(Diagnosis):
             warnings.simplefilter("ignore")
             tasks = tasks_of(context)
             shares, who = measured(tasks)
+            shares, gain = remembered(shares, who, tasks)
         classes = tasks.setting == "zero-shot"
         # A zero-shot task is a class, so that its tasks' interval is none of its own.
         parts = {k: (e[1], e[1]) if classes else e for k, e in shares.estimates(context.seed).items()}
+        if gain is not None:
+            # The share is the gain times how many answers it holds for, and no surer than the gain is.
+            value, wide = parts[SEEN][0].value, parts[SEEN][0].value / gain.value if gain.value else 0.0
+            parts[SEEN] = (Estimate(value, wide * gain.low, wide * gain.high, gain.over, gain.n),) * 2
         total = shares.answers.both(seed=context.seed)[classes]
         rest, over_classes = parts[REST]
         chance = parts[CHANCE][0].value
@@ -141,8 +147,9 @@ class ScoreSplit(Diagnosis):
                 self.name, sentence, rest.value, rest.low, rest.high, rest.over,
                 "share of the lead over guessing that remains: green from 50%, red below 20%"
                 + (f"; not judged after fewer than {ENOUGH} training steps" if who.short else ""), light,
-                waterfall({name: e for name, (e, _) in parts.items()}, total), details, over_classes=None if classes else over_classes,
+                waterfall({n: e for n, (e, _) in parts.items()}, total, classes=None if classes else {n: e for n, (_, e) in parts.items()}), details, over_classes=None if classes else over_classes,
                 alt="Waterfall: " + ", ".join(f"{name} {100 * e.value:+.1f}" for name, (e, _) in parts.items())
+                + ("" if classes else ". Dark lines: intervals for new tasks; pale ones: for new classes")
                 + f"; together {100 * total.value:.1f}%.",
             )
         ]  # fmt: skip
@@ -169,6 +176,25 @@ def measured(tasks: AuditTasks) -> tuple[ScoreShares, Answering]:
     n = min([n, *(int(found.task.max()) + 1 for found in sources.values())])
     cut = {name: first(found, n) for name, found in sources.items()}
     return split_score(first(method, n), cut, missing), who
+
+
+def remembered(shares: ScoreShares, who: Answering, tasks: AuditTasks) -> tuple[ScoreShares, Estimate | None]:
+    """The shares with what the encoder's having seen the classes adds taken out of the remainder, and that gain.
+
+    Nothing changes where `encoder-seen` was not asked, or the method learned from the pixels itself.
+    """
+    kept = tasks.context.kept.get("encoder-seen")
+    if kept is None or not isinstance(who.rule.part.collection, View) or tasks.setting == "zero-shot":
+        return shares, None
+    gain, classes = kept
+    own = np.asarray([name in classes for name in tasks.context.collection.whole.class_names])
+    moved = np.where(own[shares.answers.classes], gain.value, 0.0)
+    rest = shares.shares[REST] - moved
+    return ScoreShares(
+        shares.answers,
+        {**{k: v for k, v in shares.shares.items() if k != REST}, SEEN: moved, REST: rest},
+        shares.missing,
+    ), gain
 
 
 def first(found: TaskAnswers, n: int) -> TaskAnswers:

@@ -21,9 +21,10 @@ from handful.data.collection import Collection, Part
 from handful.errors import BadInput, Missing, nearest
 from handful.files import read_npy, write_atomically
 from handful.metrics.base import Estimate, mean_interval
-from handful.nets.clip import Clip
+from handful.nets.backbone import Backbone
 from handful.nets.compute import Compute
 from handful.nets.features import embed_rows, weights_hash
+from handful.nets.texts import READERS, reader, said
 from handful.options import parse_spec
 from handful.progress import bar
 
@@ -48,12 +49,14 @@ REPORTED = {
 class Similarity:
     """Similarities of every image to the texts of its concept and of its context.
 
-    ``frame`` has a row an image: image, concept, context, m_ce, m_te (the last two cosines; no context, no m_te).
+    ``frame`` has a row per image: image, concept, context, m_ce, m_te (the last two cosines; no context, no m_te);
+    ``caution`` is what must stand beside numbers of a net that is no CLIP.
     """
 
     name: str
     template: str
     frame: pl.DataFrame
+    caution: str = ""
 
     @property
     def concept(self) -> Estimate:
@@ -80,7 +83,7 @@ class Similarity:
 
 def similarity(
     part: Part,
-    clip: Clip | str | Path,
+    clip: Backbone | str | Path,
     template: str = "photo",
     *,
     column: str = "",
@@ -92,7 +95,7 @@ def similarity(
     Parameters
     ----------
     clip
-        A `Clip`, or the folder (or hub name) of a checkpoint.
+        A net with a text side, its spec (``lite2+minilm``), or the folder (or hub name) of a CLIP checkpoint.
     template
         One of `TEMPLATES`.
     column
@@ -113,7 +116,7 @@ def similarity(
     context = column or card.context
     # Columns are looked at first: a missing label must not come to light after the images were embedded.
     where = part.codes((context,)) if context else None
-    net = clip if isinstance(clip, Clip) else Clip(card.shape, str(clip))
+    net = reader(clip, card.shape)
     net.to(compute.device).eval()
     images = F.normalize(torch.from_numpy(image_features(part, net, compute, cache)), dim=-1)
     for_concept, for_context = TEMPLATES[template]
@@ -121,14 +124,14 @@ def similarity(
     columns: dict[str, object] = {
         "image": part.rows,
         "concept": [concepts[c] for c in codes],
-        "m_ce": cosines(images, net, [for_concept.format(c) for c in concepts], codes),
+        "m_ce": cosines(images, net, concepts, for_concept, codes),
     }
     if where is not None:
         codes, names = where
         contexts = [said(*name) for name in names]
         columns["context"] = [contexts[c] for c in codes]
-        columns["m_te"] = cosines(images, net, [for_context.format(c) for c in contexts], codes)
-    return Similarity(card.name, template, pl.DataFrame(columns))
+        columns["m_te"] = cosines(images, net, contexts, for_context, codes)
+    return Similarity(card.name, template, pl.DataFrame(columns), net.caution)
 
 
 def check_images(part: Part) -> None:
@@ -138,19 +141,14 @@ def check_images(part: Part) -> None:
         raise BadInput(f"{card.name} holds features, and CLIP needs images; probe them with --net pixels")
 
 
-def said(*name: str) -> str:
-    """A label as a person would say it."""
-    return " ".join(name).replace("_", " ").replace("/", " ")
-
-
-def cosines(images: torch.Tensor, net: Clip, texts: list[str], codes: np.ndarray) -> np.ndarray:
-    features = F.normalize(net.texts(texts).cpu(), dim=-1)
+def cosines(images: torch.Tensor, net: Backbone, names: list[str], template: str, codes: np.ndarray) -> np.ndarray:
+    features = torch.stack([net.named(name, (template,)).cpu() for name in names])
     return (images * features[torch.from_numpy(codes)]).sum(1).double().numpy()
 
 
-def image_features(part: Part, net: Clip, compute: Compute, cache: bool) -> np.ndarray:
+def image_features(part: Part, net: Backbone, compute: Compute, cache: bool) -> np.ndarray:
     """Features of every image of a part, embedded once for a checkpoint and a part."""
-    facts = f"{part.id}/{weights_hash(net)}/{net.size}/{net.mean}/{net.std}"
+    facts = f"{part.id}/{weights_hash(net)}/{net.size}/{net.mean}/{net.std}{net.code}"
     path = cache_folder() / "clip" / f"{hashlib.sha256(facts.encode()).hexdigest()[:24]}.npy"
     if cache and (kept := _kept(path, len(part), net.width)) is not None:
         return kept
@@ -221,7 +219,7 @@ def ranking(found: Sequence[Similarity], reported: bool = False) -> str:
 
 @dataclass(frozen=True)
 class ImageText(Diagnosis):
-    """M_te - M_ce by a CLIP checkpoint: the one named, or the audit's backbone if it is one (``--net clip:folder=PATH``)."""
+    """M_te - M_ce by a net of images and texts: the one named, or the audit's own if it is one (``--net lite2+minilm``)."""
 
     clip: str = ""
     template: str = "photo"
@@ -237,16 +235,18 @@ class ImageText(Diagnosis):
         return ContextProbe(self.column).missing(collection)
 
     def run(self, context: Context) -> list[Finding]:
-        name, options = parse_spec(context.net)
-        if not self.clip and name != "clip":
-            raise Missing("image-text similarity needs a CLIP checkpoint; give it with --clip PATH")
-        checkpoint = self.clip or options.get("folder", "")
-        found = similarity(context.part, checkpoint, self.template, column=self.column, compute=context.compute)
+        asked = self.clip or context.net
+        if not self.clip and parse_spec(asked)[0] not in READERS:
+            raise Missing(
+                "image-text similarity needs a net of images and texts; give --clip PATH of a CLIP, or --clip lite2+minilm"
+            )
+        net = reader(asked, context.part.collection.card.shape)
+        found = similarity(context.part, net, self.template, column=self.column, compute=context.compute)
         lead = found.lead
         assert lead is not None and found.context is not None
         sentence = (
             f"images are {found.context.value:.3f} like their context and {found.concept.value:.3f} like their concept "
-            f"(cosines, template {found.template!r})"
+            f"(cosines, template {found.template!r}{net.caution and f'; {net.caution}'})"
         )
         return [
             Finding(

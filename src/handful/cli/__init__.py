@@ -32,15 +32,22 @@ VERBS: dict[str, tuple[str, str]] = {
     "tasks": ("handful.cli.tasks", "Draw tasks, picture them, save and replay them."),
     "fit": ("handful.cli.fit", "Make a classifier from a handful of photos and say what to expect of it."),
     "predict": ("handful.cli.predict", "Say what photos show, with a classifier that fit has made."),
+    "studio": ("handful.cli.studio", "Open a folder of photos as a page: label a few, carry a classifier away."),
     "train": ("handful.cli.train", "Meta-train a method and save a model folder."),
     "eval": ("handful.cli.eval", "Evaluate a method or a model on tasks from a collection."),
     "run": ("handful.cli.run", "Run a recipe: a table with reported numbers beside measured ones."),
     "compare": ("handful.cli.compare", "Compare two runs on the same tasks, paired."),
     "report": ("handful.cli.report", "Compare runs in a page: intervals, ties, tests, ranks, curves, pictures."),
+    "court": ("handful.cli.court", "Judge a method by how its options were chosen: on test, on free images, honestly."),
     "report figures": ("handful.cli.figures", "Draw how methods do by context, backbone, ways and shots."),
     "zero-shot": ("handful.cli.zero_shot", "Build zero-shot test splits, and take the scores on one apart."),
     "challenge": ("handful.cli.challenge", "Competitions with code submissions."),
     "audit": ("handful.cli.audit", "Ask what a benchmark's score will really mean."),
+    "repair": ("handful.cli.repair", "Turn what an audit finds into a better benchmark over the same images."),
+    "verify-certificate": (
+        "handful.cli.verify_certificate",
+        "Repeat a repair and its certificate, and say what differs.",
+    ),
     "cache": ("handful.cli.cache", "List and clear what is kept between runs."),
 }
 

@@ -97,7 +97,9 @@ def audit(
     clip: Annotated[
         str,
         typer.Option(
-            "--clip", help="CLIP checkpoint for image-text: a folder, or its hub name.", rich_help_panel=CONTEXTS
+            "--clip",
+            help="For image-text: a CLIP checkpoint (folder or hub name), or lite2+minilm.",
+            rich_help_panel=CONTEXTS,
         ),
     ] = "",
     template: Annotated[
@@ -120,6 +122,30 @@ def audit(
         bool,
         typer.Option("--reported", help="Rank beside the paper's own similarities.", rich_help_panel=CONTEXTS),
     ] = False,
+    encoder_seen: Annotated[
+        str,
+        typer.Option(
+            "--encoder-seen",
+            help="What the encoder was trained on: imagenet, or a file with one class in each line (encoder-seen).",
+            rich_help_panel=SEEING,
+        ),
+    ] = "",
+    seen_images: Annotated[
+        str,
+        typer.Option(
+            "--seen-images",
+            help="Images that the encoder was trained on, to look for near copies of (encoder-seen).",
+            rich_help_panel=SEEING,
+        ),
+    ] = "",
+    control: Annotated[
+        str,
+        typer.Option(
+            "--control",
+            help="A net that has seen none of the classes; by default one is trained on the train split (encoder-seen).",
+            rich_help_panel=SEEING,
+        ),
+    ] = "",
     train: TrainList = None,
     test: TestList = None,
     taxonomy: Tree = "wordnet",
@@ -150,14 +176,17 @@ def audit(
 
     handful audit packed/photos --only duplicates --only power --planned 1000
 
-    handful audit packed/pacs packed/mine --only image-text --clip clip-vit-base-patch32/ --out similarity
+    handful audit packed/pacs packed/mine --only image-text --clip lite2+minilm --out similarity
 
     handful audit packed/pacs --only context-probe --net lite0
+
+    handful audit packed/cifar-fs --only encoder-seen --encoder-seen imagenet --minutes 3
 
     handful audit --only structural-bias --train train.txt --test 1-hop.txt --out 1-hop.html
     """
     from handful import registry
     from handful.audits.audit import audit as run_audit
+    from handful.audits.seen_classes import seen_list
     from handful.data.opening import open_collection
 
     for name in only or []:
@@ -186,6 +215,10 @@ def audit(
     lists |= {"--predictions": predictions, "--taxonomy": taxonomy if taxonomy != "wordnet" else None}
     if given := [name for name, value in lists.items() if value is not None]:
         raise BadInput(f"{given[0]} goes with class lists, --train A --test B, and has no part in the audit of images")
+    if (seen_images or control) and not encoder_seen:
+        raise BadInput("--seen-images and --control go with --encoder-seen imagenet (or a file of classes)")
+    if encoder_seen:
+        seen_list(encoder_seen)  # a wrong name is refused before anything is opened
     compute = computing.compute()
     if only == ["image-text"] and clip and not page:
         from handful.cli.audit_similarity import image_text
@@ -199,6 +232,7 @@ def audit(
     options: dict[str, dict[str, Any]] = {
         "context-probe": {"column": column, "folds": folds, "most": most},
         "image-text": {"clip": clip, "template": template, "column": column},
+        "encoder-seen": {"seen": encoder_seen, "images": seen_images, "control": control},
     }
     done: list[Any] = []
     for place in places:

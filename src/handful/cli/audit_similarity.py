@@ -24,7 +24,7 @@ def image_text(
     from handful.audits.similarity import similarity as measure
     from handful.data.opening import open_collection
     from handful.files import write_atomically
-    from handful.nets.clip import Clip
+    from handful.nets.texts import reader
     from handful.report.sheets import slug
     from handful.runs.learners import choose_part
 
@@ -32,7 +32,7 @@ def image_text(
     parts = [choose_part(open_collection(place), split, None) for place in places]
     for part in parts:
         check_images(part)
-    net = Clip(parts[0].collection.card.shape, clip)
+    net = reader(clip, parts[0].collection.card.shape)
     found = [measure(part, net, template, column=column, compute=compute) for part in parts]
     if out is not None:
         drawn = {"figure2a.svg": ranking(found, reported).encode()}
@@ -51,10 +51,12 @@ def image_text(
         for part, s in zip(parts, found, strict=True)
     ]
     if json:
-        emit({"clip": clip, "rows": rows})
+        emit({"clip": clip, **({"caution": net.caution} if net.caution else {}), "rows": rows})
         return
     for part, s in sorted(zip(parts, found, strict=True), key=lambda pair: pair[1].concept.value):
         text = f"{part.collection.id}: {len(part)} images, M_ce {s.concept.value:.3f} ± {s.concept.half:.3f}"
         if s.context is not None and s.lead is not None:
             text += f", M_te {s.context.value:.3f} ± {s.context.half:.3f}, M_te - M_ce {s.lead.value:.3f} ± {s.lead.half:.3f}"
         print(text)
+    if net.caution:
+        print(f"{clip}: {net.caution}")

@@ -102,13 +102,13 @@ def work(
     folder: Folder,
     database: Url = None,
     state: State = None,
-    until_empty: Annotated[bool, typer.Option("--until-empty", help="Leave when the queue is empty.")] = False,
+    until_empty: Annotated[bool, typer.Option("--until-empty", help="Exit when the queue is empty.")] = False,
     storage: Files = "",
     environment: Annotated[
         list[str] | None, typer.Option("--environment", help="Environment that this worker is; may be repeated.")
     ] = None,
     devices: Annotated[
-        str, typer.Option("--devices", help="NVIDIA devices that submissions may use, such as 0,1; none unless told.")
+        str, typer.Option("--devices", help="NVIDIA devices that submissions may use, such as 0,1; none by default.")
     ] = "",
     trust: Trust = False,
 ) -> None:

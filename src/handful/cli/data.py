@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -198,7 +199,10 @@ def stats(
         Path | None, typer.Option("--figure", help="Draw concept x context counts (png, svg, pdf).")
     ] = None,
     clip: Annotated[
-        str | None, typer.Option("--clip", help="CLIP checkpoint; adds M_ce, the similarity of images and class names.")
+        str | None,
+        typer.Option(
+            "--clip", help="CLIP checkpoint or lite2+minilm; adds M_ce, the similarity of images and class names."
+        ),
     ] = None,
     primitives: Annotated[
         int, typer.Option("--primitives", min=2, help="Pair collections: primitives on each side of a task.")
@@ -229,9 +233,12 @@ def stats(
         from polars import lit
 
         from handful.audits.similarity import similarity
+        from handful.progress import note
 
-        found = similarity(collection.whole, clip).concept
-        counts = replace(counts, summary=counts.summary.with_columns(M_ce=lit(round(found.value, 4))))
+        found = similarity(collection.whole, clip)
+        counts = replace(counts, summary=counts.summary.with_columns(M_ce=lit(round(found.concept.value, 4))))
+        if found.caution:
+            note(f"M_ce by {clip}: {found.caution}")
     if figure is not None:
         save_figure(heat_map(counts), figure)
     if out is not None:
@@ -399,7 +406,9 @@ def _print(frame: Any, rows: int = 40, columns: int = 12) -> None:
     """A frame as plain text, cut to what a terminal holds."""
     import polars as pl
 
+    lines = "─│┌┐═╪".encode(sys.stdout.encoding or "utf-8", "ignore")
     with pl.Config(
+        tbl_formatting="UTF8_FULL_CONDENSED" if lines else "ASCII_FULL_CONDENSED",
         tbl_rows=rows,
         tbl_cols=columns,
         tbl_hide_dataframe_shape=True,

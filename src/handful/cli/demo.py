@@ -60,7 +60,7 @@ def demo(
         Report(entries, title="The demo's methods compared", pictures=1).save(out / "report.html")
         bar.advance(work)
     seconds = time.monotonic() - started
-    lead = "Five settings on one embedded world, drawn on the fly: every number below was measured in this run."
+    lead = "Five settings on one embedded world, drawn on the fly, and what is beyond accuracy: every number below was measured in this run."
     foot = f"handful {__version__}, seed {seed}, {steps} training steps per method, {seconds:.0f} seconds."
     links = {"The methods compared": "report.html", "A benchmark audited": "audit.html"}
     write_page(out / "index.html", page("handful: a first look", lead, [p.section for p in parts], foot, links))

@@ -137,7 +137,7 @@ def evaluate_(
     from handful.methods.contract import Method, agree
     from handful.options import parse_range
     from handful.runs import evaluate
-    from handful.runs.learners import chosen, fits, learner_of, lessons, validation
+    from handful.runs.learners import chosen, fits, learner_of, lessons, training
     from handful.runs.promises import Wanted
 
     for name in metric or ():
@@ -151,25 +151,20 @@ def evaluate_(
     drawn.check()
     if train_rule:
         registry.get("rules", train_rule)
-    if train_ways:
-        parse_range(train_ways, "ways")
+    wanted = None if train_ways is None else parse_range(train_ways, "ways")
     with profiled(profile, out, where.workers):
         train = valid = None
         if isinstance(found, Method):
             agree(found, drawn)
-            if "images" not in drawn.shows:
-                from handful.cli.zero_shot.learners import lessons as described
-
-                train, valid = described(found, source, drawn.semantics, drawing.scheme)
-            elif found.trains != "no" and not untrained:
-                wanted = None if train_ways is None else parse_range(train_ways, "ways")
-                train = lessons(found, drawn, wanted)
-                if train_rule is not None:
-                    more = parse_settings(drawing.rule_set) if train_rule == drawing.rule else {}
-                    like = [getattr(train, name, None) for name in ("ways", "shots", "queries")]
-                    k, n = (None if value is None else str(value) for value in like[:2])
-                    train = rule_of(source, "train", drawing.scheme, train_rule, k, n, like[2], more)
-                valid = validation(found, drawn)
+            own = None
+            if train_rule is not None:
+                more = parse_settings(drawing.rule_set) if train_rule == drawing.rule else {}
+                like = lessons(found, drawn, wanted)
+                k, n, q = (getattr(like, name, None) for name in ("ways", "shots", "queries"))
+                k, n = (None if value is None else str(value) for value in (k, n))
+                own = rule_of(source, "train", drawing.scheme, train_rule, k, n, q, more)
+            if not untrained or "images" not in drawn.shows:
+                train, valid = training(found, drawn, wanted, rule=own)
         learner = learner_of(
             found, train=train, valid=valid, shape=source.card.shape, trained=not untrained, compute=compute
         )

@@ -22,7 +22,7 @@ def fit(
             help="Folder (or zip) with one folder of photos for each class, photos with a CSV, or a packed collection."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="Model folder to write.", rich_help_panel=OUTPUT)],
+    out: Annotated[Path | None, typer.Option("--out", help="Model folder to write.", rich_help_panel=OUTPUT)] = None,
     reading: Reading = Reading(),
     net: Annotated[
         str,
@@ -57,6 +57,28 @@ def fit(
         Path | None,
         typer.Option("--page", help="Also write what was found as a page with pictures.", rich_help_panel=OUTPUT),
     ] = None,
+    app_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--app",
+            help="Write the classifier as one HTML file that runs in any browser, without a server.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    onnx: Annotated[
+        Path | None,
+        typer.Option(
+            "--onnx", help="Write the classifier as an ONNX graph, from pixels to answers.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    runtime: Annotated[
+        Path | None,
+        typer.Option(
+            "--runtime",
+            help="Archive of onnxruntime-web (npm pack) for --app, instead of fetching it once.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     computing: Computing = Computing(batch=8),
     json: Json = False,
 ) -> None:
@@ -68,6 +90,8 @@ def fit(
 
     handful fit photos --out model --as csv --set labels=species --catch 0.9
 
+    handful fit photos --app birds.html --onnx birds.onnx
+
     handful fit photos --out model --net lite0:size=224 --head prototypes --refuse 0.05
     """
     from handful.errors import BadInput
@@ -75,7 +99,11 @@ def fit(
     from handful.photos.model import is_photo_model
 
     must_end(page, "--page", ".html", ".htm")
-    if out.exists() and not is_photo_model(out) and any(out.iterdir() if out.is_dir() else [out]):
+    must_end(app_file, "--app", ".html", ".htm")
+    must_end(onnx, "--onnx", ".onnx")
+    if not (out or app_file or onnx):
+        raise BadInput("say where the classifier goes: --out FOLDER, --app FILE.html or --onnx FILE.onnx")
+    if out is not None and out.exists() and not is_photo_model(out) and any(out.iterdir() if out.is_dir() else [out]):
         raise BadInput(f"{out} exists and is not a classifier of photos; name another folder or remove it first")
     model = fit_photos(
         photos,
@@ -88,9 +116,22 @@ def fit(
         options=reading.options(),
         compute=computing.compute(),
     )
-    model.save(out)
+    if out is not None:
+        model.save(out)
+    if app_file is not None:
+        from handful.studio.app_file import write_app
+
+        write_app(model, app_file, runtime)
+    if onnx is not None:
+        from handful.studio.graph import write_onnx
+
+        write_onnx(model, onnx)
     if page is not None:
         from handful.report.photos_page import fit_page
 
         fit_page(page, model, photos)
-    emit({"model": str(out), **model.report.as_dict()}) if json else print(f"{model.report}\nmodel in {out}")
+    made = {"model": out, "app": app_file, "onnx": onnx}
+    if json:
+        emit({**{k: str(v) for k, v in made.items() if v}, **model.report.as_dict()})
+    else:
+        print("\n".join([str(model.report), *(f"{k} in {v}" for k, v in made.items() if v)]))

@@ -90,7 +90,7 @@ class Computing:
 
 @dataclass(frozen=True, kw_only=True)
 class Working:
-    """Where the chunks of tasks are worked on."""
+    """Where the chunks of tasks run."""
 
     workers: Annotated[
         int | None,

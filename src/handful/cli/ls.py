@@ -8,7 +8,7 @@ import typer
 
 from handful import registry
 from handful.cli.options import OUTPUT, Json, emit
-from handful.errors import BadInput
+from handful.errors import BadInput, nearest
 
 app = typer.Typer(add_completion=False)
 
@@ -20,7 +20,7 @@ def ls(
     kind: Annotated[
         str,
         typer.Argument(
-            help="methods, rules, nets, metrics, importers, collections, engines, trackers, diagnoses or recipes; "
+            help="methods, rules, nets, metrics, importers, collections, engines, trackers, diagnoses, repairs or recipes; "
             "the names of all by default."
         ),
     ] = "",
@@ -69,7 +69,10 @@ def ls(
         rows = methods(filters) if kind == "methods" else recipes()
         emit({kind: rows}) if json else show(rows)
         return
-    found: dict[str, Any] = {k: _names(k) for k in ([kind] if kind else [*registry.BUILTIN, "recipes"])}
+    every = (*registry.BUILTIN, "recipes")
+    if kind and kind not in every:
+        raise BadInput(f"there is no list of {kind!r}; {nearest(kind, every)}")
+    found: dict[str, Any] = {k: _names(k) for k in ([kind] if kind else every)}
     if json:
         emit(found)
         return

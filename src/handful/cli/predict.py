@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,8 +17,26 @@ app = typer.Typer(add_completion=False)
 @app.command()
 @spread
 def predict(
-    model: Annotated[Path, typer.Argument(help="Model folder that handful fit has written.")],
-    images: Annotated[list[str], typer.Argument(help="Photos, folders or zips of them, or packed collections.")],
+    model: Annotated[Path, typer.Argument(help="Model folder that handful fit has written; none with --names.")],
+    images: Annotated[
+        list[str] | None, typer.Argument(help="Photos, folders or zips of them, or packed collections.")
+    ] = None,
+    names: Annotated[
+        str,
+        typer.Option(
+            "--names",
+            help="Names of the classes instead of a model: photos are matched with texts, nothing is learned.",
+            rich_help_panel=READING,
+        ),
+    ] = "",
+    prompts: Annotated[
+        str,
+        typer.Option(
+            "--prompts",
+            help="With --names: photo, ensemble, bare, or a text with {} for the name.",
+            rich_help_panel=READING,
+        ),
+    ] = "photo",
     csv: Annotated[
         Path | None, typer.Option("--csv", help="Also write the answers to this file.", rich_help_panel=OUTPUT)
     ] = None,
@@ -42,11 +60,26 @@ def predict(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    serve: Annotated[
+        bool,
+        typer.Option(
+            "--serve",
+            help="Answer over HTTP on this machine instead: POST a photo's file to /answer.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=1, max=65535, help="Port of --serve (8765, or any free one).", rich_help_panel=OUTPUT
+        ),
+    ] = None,
     net: Annotated[
         str,
         typer.Option(
             "--net",
-            help="The network of your own that the model was fitted with, given again (torch:file.py:Class).",
+            help="The network of your own that the model was fitted with, given again (torch:file.py:Class); with --names "
+            "one of images and texts, lite2+minilm unless told.",
             rich_help_panel=READING,
         ),
     ] = "",
@@ -54,7 +87,7 @@ def predict(
     computing: Computing = Computing(batch=8),
     json: Json = False,
 ) -> None:
-    """Say of which class each photo is, how sure that is, or that it is none of these.
+    """Say of which class each photo is, how sure that is, or that it is none of these; or match photos with names.
 
     Examples:
 
@@ -63,15 +96,44 @@ def predict(
     handful predict model held-out/ --score
 
     handful predict model unsorted/ --sort-into sorted/ --json
+
+    handful predict --names "oak,elm,birch" photos/
+
+    handful predict model --serve
     """
     _free(csv, page, sort_into)
 
     from handful.errors import BadInput
     from handful.photos.model import load
+    from handful.progress import note
 
+    if serve:
+        if images or names or csv or page or sort_into or score or json:
+            raise BadInput("--serve answers whoever asks; give it no photos and none of the other outputs")
+        from handful.errors import require
+
+        require("fastapi", "serve")
+        from handful.studio.answering import serve_answers
+
+        return serve_answers(load(model, computing.compute(), net or None), port)
+    if port is not None:
+        raise BadInput("--port goes with --serve")
     if not score and reading != Reading():
         raise BadInput("--as and --set say how labels are read; they go with --score")
-    ready = load(model, computing.compute(), net or None)
+    if not (images or names):
+        raise BadInput("say which photos: handful predict MODEL PHOTO...; or --serve to answer over HTTP")
+    ready: Any
+    if names:
+        from handful.photos.named import WITH_TEXT, by_names
+
+        images = [str(model), *(images or [])]
+        ready = by_names(names, net=net or WITH_TEXT, prompts=prompts, compute=computing.compute())
+        note(ready.about)
+    elif prompts != "photo":
+        raise BadInput("--prompts says how names are read; it goes with --names")
+    else:
+        ready = load(model, computing.compute(), net or None)
+    assert images
     found = truth = None
     if score:
         if len(images) != 1:
@@ -96,6 +158,7 @@ def predict(
         print(f"handful: {name} {reason}; it has no answer", file=sys.stderr)
     if json:
         facts = {"answers": answers.frame.to_dicts(), "counts": answers.counts, "unreadable": dict(answers.unreadable)}
+        facts |= {"about": ready.about} if names else {}
         emit({**facts, "score": found.as_dict()} if found else facts)
     else:
         print("\n".join(map(str, (answers, answers.summary, *([found] if found else [])))))

@@ -41,7 +41,7 @@ class Check:
     unreadable
         Columns file, reason.
     duplicates
-        One row an image that has an exact copy: group, image, class, file, and a column a split scheme.
+        One row per image that has an exact copy: group, image, class, file, and a column per split scheme.
     overlaps
         Classes in more than one split: scheme, class, splits.
     sizes

@@ -13,19 +13,16 @@ from handful.data.taxonomy import Taxonomy
 from handful.errors import BadInput, Infeasible, Missing
 from handful.files import read_text, write_atomically
 
-# The true distances: Frome et al. (DeViSE, NeurIPS 2013) named 1-hop "2-hops" and 2-hops "3-hops".
-HOPS = {"1-hop": 1, "2-hops": 2, "all": None}
-
 
 def read_classes(path: str | Path) -> list[str]:
-    """Class ids of a text file, one a line; blank lines and what follows ``#`` are skipped; a repeat is refused."""
+    """Class ids of a text file, one per line; blank lines and what follows ``#`` are skipped; a repeat is refused."""
     file = Path(path)
     try:
         lines = read_text(file).splitlines()
     except FileNotFoundError as error:
-        raise Missing(f"{file} does not exist; give a text file with one class id a line") from error
+        raise Missing(f"{file} does not exist; give a text file with one class id per line") from error
     except (OSError, ValueError) as error:
-        raise BadInput(f"{file} is not a text file with one class id a line") from error
+        raise BadInput(f"{file} is not a text file with one class id per line") from error
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
         name = line.partition("#")[0].strip()
@@ -42,7 +39,7 @@ def read_classes(path: str | Path) -> list[str]:
 
 
 def write_classes(path: str | Path, classes: Sequence[str]) -> Path:
-    """Write ids one a line, whole or not at all."""
+    """Write ids one per line, whole or not at all."""
     target = Path(path)
     text = "".join(f"{name}\n" for name in classes)
     write_atomically(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))
@@ -90,14 +87,6 @@ def read_split(train: str | Path, test: str | Path, taxonomy: Taxonomy | None = 
     made = ClassSplit(Path(test).stem, tuple(read_classes(train)), tuple(read_classes(test)), origin="as listed")
     made.check(taxonomy)
     return made
-
-
-def recompute(taxonomy: Taxonomy, name: str, train: Sequence[str], candidates: Sequence[str]) -> ClassSplit:
-    """The split ``1-hop``, ``2-hops`` or ``all`` by its definition: candidates within k steps of a training class."""
-    if name not in HOPS:
-        raise BadInput(f"no split named {name!r}; known: {', '.join(HOPS)}")
-    made = hops(taxonomy, train, candidates, HOPS[name])
-    return ClassSplit(name, tuple(train), made, origin="recomputed")
 
 
 def hops(taxonomy: Taxonomy, train: Sequence[str], candidates: Sequence[str], k: int | None) -> tuple[str, ...]:

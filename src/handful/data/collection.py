@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
-from handful.data.store import read_packed, write_collection
+from handful import registry
+from handful.data.store import OVER, over_hash, read_over, read_packed, write_collection
 from handful.errors import BadInput, nearest
 from handful.files import WRONG, read_json
-from handful.options import check
+from handful.options import check, parse_spec
 
 if TYPE_CHECKING:
     from handful.data.torch_view import TorchView
@@ -89,18 +90,36 @@ class Collection:
     card
         Name, kind, label columns; see `Card`.
     table
-        One row an image, one column a factor.
+        One row per image, one column per factor.
     array
         ``(n, h, w, c)`` uint8 or ``(n, d)`` float, perhaps memory-mapped. Subclasses that draw on demand override `read`.
+    over, mask
+        Instead of an array: the collection that holds the images, and which of its rows these are.
     """
 
-    def __init__(self, card: Card, table: pl.DataFrame, array: np.ndarray | None = None, path: Path | None = None):
-        self.card, self.table, self.array, self.path = card, table, array, path
+    rule: dict[str, Any] | None = None
+    """The rule that its tasks are meant to be drawn by, where it names one, as `registry.make` takes it."""
+
+    def __init__(
+        self,
+        card: Card,
+        table: pl.DataFrame,
+        array: np.ndarray | None = None,
+        path: Path | None = None,
+        over: Collection | None = None,
+        mask: np.ndarray | None = None,
+    ):
+        if over is not None:
+            array, length = over.array, len(np.asarray(mask))
+        else:
+            length = len(table) if array is None else len(array)
+        self.card, self.table, self.path, self.over, self.mask = card, table, path, over, mask
+        self.array: np.ndarray | None = array
         for column in (*card.labels, *card.schemes, *([card.context] if card.context else [])):
             if column not in table.columns:
                 raise BadInput(f"{card.name}: the card names column {column!r}; {nearest(column, table.columns)}")
-        if array is not None and len(array) != len(table):
-            raise BadInput(f"{path or card.name}: {len(table)} rows of labels for {len(array)} images; pack it again")
+        if length != len(table):
+            raise BadInput(f"{path or card.name}: {len(table)} rows of labels for {length} images; pack it again")
 
     @property
     def id(self) -> str:
@@ -124,7 +143,14 @@ class Collection:
 
     def __reduce__(self) -> Any:
         if self.path is None:
-            return type(self), (self.card, self.table, self.array)
+            return type(self), (
+                self.card,
+                self.table,
+                None if self.over is not None else self.array,
+                None,
+                self.over,
+                self.mask,
+            )
         return open_packed, (self.path,)
 
     def __len__(self) -> int:
@@ -132,6 +158,8 @@ class Collection:
 
     def read(self, rows: np.ndarray) -> np.ndarray:
         """Pixels (or features) of the given image numbers."""
+        if self.over is not None and self.mask is not None:
+            return self.over.read(self.mask[np.asarray(rows, dtype=np.int64)])
         assert self.array is not None
         return np.asarray(self.array[np.asarray(rows, dtype=np.int64)])
 
@@ -199,9 +227,30 @@ class Collection:
 
 
 def open_packed(path: Path, verify: bool | None = None) -> Collection:
-    """Map a packed collection; its bytes are verified when they may have changed (see `read_packed`)."""
+    """Map a packed collection; its bytes are verified when they may have changed (see `read_packed`).
+
+    A folder with ``over.json`` holds no images: a table and a mask over another collection's rows (what `handful repair` writes).
+    """
     card = Card.read(path / "card.json")
-    return Collection(card, *read_packed(path, card, verify), path)
+    if not (path / OVER).is_file():
+        return Collection(card, *read_packed(path, card, verify), path)
+    over = read_over(path)
+    name, _, rest = over.source.partition(":")
+    if name in registry.table("collections") and (rest or not Path(over.source).exists()):
+        of = registry.make("collections", *parse_spec(over.source))
+    elif (Path(over.source) / OVER).is_file():
+        raise BadInput(f"{path}: {over.source} is a mask itself; repair the collection that it lies over")
+    else:
+        of = open_packed(Path(over.source), verify)
+    if of.card.hash != over.hash or (len(over.rows) and over.rows.max() >= len(of)):
+        raise BadInput(
+            f"{path} was made over {over.id}, and {over.source} is {of.id} now; repair that collection again"
+        )
+    if over_hash(of.card.hash, len(of), over.rows, over.table, of.table, over.rule) != card.hash:
+        raise BadInput(f"{path}: its table or mask has changed since it was written; repair {over.source} again")
+    made = Collection(card, over.table, None, path, of, over.rows)
+    made.rule = over.rule
+    return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +329,7 @@ class Part:
 
     @cached_property
     def class_names(self) -> list[str]:
-        """One readable name a class."""
+        """One readable name per class."""
         return ["/".join(name) for name in self._classes[1]]
 
     @cached_property

@@ -26,7 +26,7 @@ from handful.files import WRONG, read_rows, write_atomically
 class Semantics:
     """Descriptions of classes, and optionally a hierarchy whose nodes are described too.
 
-    ``nodes`` has one row a node of ``taxonomy``: inner nodes are described where a vector is known and zero elsewhere
+    ``nodes`` has one row per node of ``taxonomy``: inner nodes are described where a vector is known and zero elsewhere
     (graph methods then learn from their neighbours); classes must all be described.
     """
 

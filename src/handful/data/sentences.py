@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +76,31 @@ def sentence_vectors(texts: Sequence[str], model: str = "") -> NDArray[np.float3
 
 
 def _encode(texts: Sequence[str], folder: Path) -> NDArray[np.float32]:
-    transformers = require("transformers", "hf")
+    out = []
+    with bar("encoding sentences", len(texts)) as advance:
+        for start in range(0, len(texts), BATCH):
+            block = list(texts[start : start + BATCH])
+            out.append(encode(block, folder))
+            advance(len(block))
+    return np.concatenate(out)
+
+
+def encode(texts: Sequence[str], folder: Path) -> NDArray[np.float32]:
+    """Unit vectors of a few texts, together in one batch, by an encoder that stays in memory."""
     import torch
+
+    tokens, net, first = _loaded(folder)
+    with torch.inference_mode():
+        read = tokens(list(texts), padding=True, truncation=True, max_length=TOKENS, return_tensors="pt")
+        states = net(**read).last_hidden_state.float()
+        mask = read["attention_mask"][..., None].float()
+        pooled = states[:, 0] if first else (states * mask).sum(1) / mask.sum(1)
+        return torch.nn.functional.normalize(pooled, dim=1).numpy()
+
+
+@lru_cache(maxsize=2)
+def _loaded(folder: Path) -> tuple[Any, Any, bool]:
+    transformers = require("transformers", "hf")
 
     transformers.utils.logging.disable_progress_bar()
     try:
@@ -87,18 +112,7 @@ def _encode(texts: Sequence[str], folder: Path) -> NDArray[np.float32]:
         raise BadInput(
             f"{folder} is no encoder that transformers reads ({str(error).splitlines()[0][:120]}); give another"
         ) from error
-    first = _pools_first_token(folder)
-    out = []
-    with bar("encoding sentences", len(texts)) as advance, torch.inference_mode():
-        for start in range(0, len(texts), BATCH):
-            block = list(texts[start : start + BATCH])
-            read = tokens(block, padding=True, truncation=True, max_length=TOKENS, return_tensors="pt")
-            states = net.eval()(**read).last_hidden_state.float()
-            mask = read["attention_mask"][..., None].float()
-            pooled = states[:, 0] if first else (states * mask).sum(1) / mask.sum(1)
-            out.append(torch.nn.functional.normalize(pooled, dim=1).numpy())
-            advance(len(block))
-    return np.concatenate(out)
+    return tokens, net.eval(), _pools_first_token(folder)
 
 
 def _pools_first_token(folder: Path) -> bool:

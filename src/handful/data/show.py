@@ -113,7 +113,7 @@ def sheet(
 
 
 def class_sheet(part: Part, classes: int = 12, each: int = 10, *, side: int = CELL) -> Image.Image:
-    """Some classes of a part, evenly spread, one a line with its first images."""
+    """Some classes of a part, evenly spread, one per line with its first images."""
     members = part.members
     chosen = np.unique(np.linspace(0, part.n_classes - 1, min(classes, part.n_classes)).astype(np.int64))
     lines: Lines = [(part.class_names[c], [(members[int(c)][:each], None)]) for c in chosen]
@@ -123,7 +123,7 @@ def class_sheet(part: Part, classes: int = 12, each: int = 10, *, side: int = CE
 def episode_sheet(
     collection: Collection, episode: Any, predictions: np.ndarray | None = None, *, most: int = 10, side: int = CELL
 ) -> Image.Image:
-    """One task: a line a class, its support on the left, its queries on the right.
+    """One task: a line per class, its support on the left, its queries on the right.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def episode_sheet(
     if guesses is not None and guesses.ndim == 2:
         guesses = guesses.argmax(axis=1)
     if guesses is not None and len(guesses) != len(episode.query):
-        raise BadInput(f"{len(guesses)} predictions for {len(episode.query)} queries; give one a query")
+        raise BadInput(f"{len(guesses)} predictions for {len(episode.query)} queries; give one per query")
     names = [_class_name(episode, c) for c in range(episode.n_classes)]
     brief = [name.rsplit("/", 1)[-1].strip() for name in names]  # all that there is room for below an image
     if len(set(brief)) < len(brief):

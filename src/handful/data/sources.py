@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from handful.errors import BadInput
 
 if TYPE_CHECKING:
-    from handful.data.tables import Table
+    from handful.data.tables import ColumnTable
 
 IMAGE_ENDINGS = frozenset(
     (".jpg", ".jpeg", ".jpe", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".avif")
@@ -95,7 +95,7 @@ class Source(ABC):
         """Names of Parquet and Arrow files."""
         return [n for n in self.names if n.lower().endswith(TABLES)]
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> ColumnTable:
         """One of `tables`, whose cells `read` gives as ``NAME/COLUMN/ROW``."""
         raise BadInput(f"{self.where(name)} is a table inside an archive; unpack the archive first")
 
@@ -216,7 +216,7 @@ class FolderSource(Source):
             n for n in files if n.lower().endswith(ARCHIVES) and ("/" not in n or n.lower()[-3:] == "tar")
         )
         self._archives: dict[str, Source] = {}
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, ColumnTable] = {}
         if any(is_image_name(n) for n in files):
             self.ignored = tuple(archives)
         else:
@@ -248,13 +248,13 @@ class FolderSource(Source):
             raise BadInput(f"{self.where(name)} is larger than {FILE_CAP >> 20} MB")
         return data
 
-    def table(self, name: str) -> Table:
-        from handful.data.tables import Table
+    def table(self, name: str) -> ColumnTable:
+        from handful.data.tables import ColumnTable
 
         if name not in self._stamped:
             return super().table(name)
         if name not in self._tables:
-            self._tables[name] = Table(self._place(name))
+            self._tables[name] = ColumnTable(self._place(name))
         return self._tables[name]
 
     def stamps(self) -> Iterator[tuple[str, int, int]]:

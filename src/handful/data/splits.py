@@ -179,6 +179,8 @@ def add_scheme(path: str | os.PathLike[str], rule: SplitRule) -> Collection:
     """
     folder = Path(path)
     before = open_packed(folder)
+    if before.over is not None:
+        raise BadInput(f"{folder} is a mask over {before.over.id}; split that collection, and repair it again")
     card, table = rule.apply(before.card, before.table)
     kept = table.filter(pl.col(rule.scheme) != "").height
     if not kept:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from handful.errors import BadInput
-from handful.files import file_digest, fresh_folder, read_json, read_npy, write_atomically
+from handful.files import WRONG, file_digest, fresh_folder, read_json, read_npy, write_atomically
 from handful.frames import read_frame, write_frame
 
 if TYPE_CHECKING:
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 ARRAYS = {"images": "images.npy", "features": "features.npy"}
 SKIPPED = "skipped.csv"
+OVER, MASK = "over.json", "rows.npy"
+"""Files of a folder that is a table and a mask over another collection's images."""
+BESIDE = ("descriptions.npz", "taxonomy.csv", SKIPPED)
+"""What is read beside a packed collection, and goes along with a mask over it."""
 
 
 def content_hash(folder: Path, kind: str, table: pl.DataFrame | None = None) -> str:
@@ -129,3 +135,63 @@ def read_packed(path: Path, card: Card, verify: bool | None = None) -> tuple[pl.
         except OSError:
             pass  # a read-only folder is verified at each opening
     return table, array
+
+
+@dataclass(frozen=True, eq=False)
+class Over:
+    """A table and a mask over the rows of another collection, and the rule that tasks are meant to be drawn by.
+
+    ``source`` is what opens that collection, ``id`` and ``hash`` are its own.
+    """
+
+    source: str
+    id: str
+    hash: str
+    rows: np.ndarray
+    table: pl.DataFrame
+    rule: dict[str, Any] | None = None
+
+
+def over_hash(
+    of: str, n: int, rows: np.ndarray, table: pl.DataFrame, whole: pl.DataFrame, rule: dict[str, Any] | None
+) -> str:
+    """Hash of a collection under a mask: that of the collection itself where nothing is changed."""
+    if len(rows) == n and rule is None and table.equals(whole):
+        return of
+    digest = hashlib.sha256(of.encode())
+    digest.update(np.ascontiguousarray(rows, dtype="<i8").tobytes())
+    digest.update(table_digest(table).encode())
+    digest.update(json.dumps(rule, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def write_over(folder: Path, place: Path, card: Card, over: Over) -> None:
+    """Write card, table, mask and source into ``folder``, which will be called ``place``."""
+    write_frame(over.table, folder / "labels.parquet")
+    np.save(folder / MASK, np.asarray(over.rows, dtype=np.int64), allow_pickle=False)
+    facts: dict[str, Any] = {"handful": "over", "source": over.source, "id": over.id, "hash": over.hash}
+    if Path(over.source).exists():
+        facts["beside"] = os.path.relpath(over.source, place)
+    if over.rule is not None:
+        facts["rule"] = over.rule
+    (folder / OVER).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    (folder / "card.json").write_text(card.text(), encoding="utf-8")
+
+
+def read_over(path: Path) -> Over:
+    """What a folder says of the collection that it is a mask over."""
+    try:
+        facts = read_json(path / OVER)
+        source, rule = str(facts["source"]), facts.get("rule")
+        if facts["handful"] != "over" or not isinstance(rule, dict | None):
+            raise ValueError("it says nothing of another collection")
+        beside = path / str(facts.get("beside", ""))
+        if facts.get("beside") and not Path(source).exists() and beside.exists():
+            source = str(beside)
+        rows = np.asarray(read_npy(path / MASK))
+        if rows.ndim != 1 or rows.dtype.kind != "i" or (len(rows) and (rows.min() < 0 or (np.diff(rows) <= 0).any())):
+            raise ValueError(f"{MASK} is no rising list of rows")
+        table = read_frame(path / "labels.parquet")
+        return Over(source, str(facts["id"]), str(facts["hash"]), rows, table, rule)
+    except (OSError, *WRONG) as error:
+        raise BadInput(f"{path} is no mask over a collection that can be read ({error}); repair it again") from error

@@ -19,7 +19,7 @@ BLOCK = 256
 KEY = "huggingface"
 
 
-class Table:
+class ColumnTable:
     """One Parquet or Arrow file; rows are read in blocks, since neighbours are asked for together."""
 
     def __init__(self, path: Path):

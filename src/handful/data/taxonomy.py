@@ -28,7 +28,7 @@ class Taxonomy:
 
     Parameters
     ----------
-    ids : sorted array of unique strings, one a node.
+    ids : sorted array of unique strings, one per node.
     child, parent : node numbers of the two ends of every edge.
     words : per node, its synonyms joined by tabs (may be empty).
     glosses : per node, one sentence (may be empty).
@@ -211,27 +211,6 @@ class Taxonomy:
     def distances(self, a: Sequence[str] | NDArray, b: Sequence[str] | NDArray) -> NDArray[np.int16]:
         """Lengths (a, b) of the shortest undirected paths (-1: no path)."""
         return bfs.matrix(*self.around, self.index(a), self.index(b))
-
-    def shortest_path(self, a: str, b: str) -> list[str]:
-        """Ids along one shortest undirected path, both ends included; empty where there is none."""
-        start, goal = int(self.index(a)[0]), int(self.index(b)[0])
-        dist = bfs.levels(*self.around, np.array([goal]))
-        if dist[start] == bfs.UNREACHED:
-            return []
-        path = [start]
-        ptr, idx = self.around
-        while path[-1] != goal:
-            near = idx[ptr[path[-1]] : ptr[path[-1] + 1]]
-            path.append(int(near[dist[near] == dist[path[-1]] - 1][0]))
-        return [str(self.ids[i]) for i in path]
-
-    def lowest_common_ancestors(self, a: str, b: str) -> list[str]:
-        """Common ancestors (a node counts as its own) that are above no other common ancestor; several in a graph."""
-        one = np.union1d(self.index(a), self.ancestors(a))
-        two = np.union1d(self.index(b), self.ancestors(b))
-        common = np.intersect1d(one, two)
-        lowest = np.setdiff1d(common, self.ancestors(common)) if len(common) else common
-        return [str(i) for i in self.ids[lowest]]
 
     def subgraph(self, names: Sequence[str] | NDArray, *, with_ancestors: bool = False) -> Taxonomy:
         """The induced graph on ``names``, or on them and everything above them."""

@@ -11,26 +11,27 @@ from handful.report import figures
 from handful.report.page import Figure, Section, Table
 from handful.report.summary import percent, run_table
 from handful.runs import Run, evaluate
+from handful.runs.learners import taught
 from handful.tasks import NWay
 from handful.tasks.clustering import Clustering
 
 
 def clustering(seed: int, steps: int) -> DemoPart:
     source = world(images=30, classes=160, fixed=("ground", "border", "noise"), seed=seed)
-    train = NWay(source.train, 10, 5, 5)
     test = NWay(source.test, 5, 5, 10)
+    unlabelled = Clustering(of=test)
     schedule = {"steps": steps, "seed": seed, "rate": 2e-3}
-    protonet = make("protonet", schedule=schedule).meta_fit(train)
+    protonet = taught(make("protonet", schedule=schedule), test, ways=10, queries=5)
     labelled = evaluate(protonet, test, n=192, seed=seed)
     learners = {
-        "K-means on pixels": make("kmeans").meta_fit(train),
+        "K-means on pixels": taught(make("kmeans"), unlabelled),
         "K-means on ProtoNet features": make("protonet-kmeans").load(
             protonet.state(), protonet.facts(), protonet.compute, "ProtoNet"
         ),
-        "Centroid Networks": make("centroid", schedule=schedule).meta_fit(train),
+        "Centroid Networks": taught(make("centroid", schedule=schedule), unlabelled, ways=10, queries=5),
     }
     runs: dict[str, Run] = {
-        label: evaluate(learner, Clustering(of=test), n=192, seed=seed) for label, learner in learners.items()
+        label: evaluate(learner, unlabelled, n=192, seed=seed) for label, learner in learners.items()
     }
     ratio = cscc(runs["Centroid Networks"].frame["unsupervised"].to_numpy(), labelled.frame["accuracy"].to_numpy())
     section = Section(

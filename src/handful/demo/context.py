@@ -11,7 +11,7 @@ from handful.report import figures
 from handful.report.page import Figure, Section, Table
 from handful.report.summary import percent, run_table
 from handful.runs import Run, evaluate
-from handful.tasks import NWay
+from handful.runs.learners import taught
 
 RULES = ("iid", "ood", "ood-conflict")
 
@@ -21,14 +21,14 @@ def context(seed: int, steps: int) -> DemoPart:
     lines = []
     for strength in (0.0, 0.9):
         source = world(ground=strength, images=96, classes=100, contexts=6, seed=seed)
-        train = NWay(source.train, 10, 3, 5)
-        learner = make("protonet", schedule={"steps": steps, "seed": seed, "rate": 2e-3}).meta_fit(train)
+        rules = {n: registry.make("rules", n, {"ways": 5, "shots": 5, "queries": 5}, source.test) for n in RULES}
+        method = make("protonet", schedule={"steps": steps, "seed": seed, "rate": 2e-3})
+        learner = taught(method, rules["iid"], ways=10, shots=3)
         label = f"ground follows class: {strength:g}"
         runs[label] = {}
         pixels = make("nearest-centroid").untrained(source.card.shape)
         compared = {}
-        for name in RULES:
-            rule = registry.make("rules", name, {"ways": 5, "shots": 5, "queries": 5}, source.test)
+        for name, rule in rules.items():
             runs[label][name] = evaluate(learner, rule, n=192, seed=seed, answers=True)
             known = {"ProtoNet": runs[label][name], "pixels": evaluate(pixels, rule, n=192, seed=seed, answers=True)}
             compared[f"Under spurious correlation, {name}"] = known

@@ -13,12 +13,12 @@ from handful.report import figures
 from handful.report.page import Figure, Section, Table
 from handful.report.summary import binned, run_table
 from handful.runs import Run, evaluate
+from handful.runs.learners import taught
 from handful.tasks import AnyWay, NWay
 
 
 def few_shot(seed: int, steps: int) -> DemoPart:
     source = world(styles=6, images=40, classes=180, seed=seed)
-    train = NWay(source.train, 10, 3, 5)
     test = AnyWay(source.test, (2, 20), (1, 20), 20, datasets="each")
     schedule = {"steps": steps, "seed": seed, "rate": 2e-3}
     methods = {
@@ -29,7 +29,7 @@ def few_shot(seed: int, steps: int) -> DemoPart:
     }
     runs: dict[str, Run] = {}
     for label, method in methods.items():
-        learner = method.meta_fit(train)
+        learner = taught(method, test, ways=10, shots=3, queries=5)
         runs[label] = evaluate(learner, test, n=192, seed=seed, answers=True)
         if label == "ProtoNet":
             shown = learner

@@ -10,12 +10,12 @@ from handful.report import figures
 from handful.report.page import Figure, Section, Table
 from handful.report.summary import percent, run_table
 from handful.runs import Run, evaluate
+from handful.runs.learners import taught
 from handful.tasks.pairs import Pairs
 
 
 def pairs(seed: int, steps: int) -> DemoPart:
     source = world(label=("colour", "glyph"), mask=0.3, images=20, seed=seed)
-    train = Pairs(source.train)
     test = Pairs(source.test)
     schedule = {"steps": steps, "seed": seed, "rate": 2e-3}
     runs: dict[str, Run] = {}
@@ -23,7 +23,7 @@ def pairs(seed: int, steps: int) -> DemoPart:
         ("ProtoNet", "pair-protonet"),
         ("refined-ProtoNet", "refined-protonet"),
     ):
-        learner = make(name, schedule=schedule).meta_fit(train)
+        learner = taught(make(name, schedule=schedule), test)
         runs[label] = evaluate(learner, test, n=48, seed=seed, repeats=5, answers=True)
     groups = {
         "seen pairs": [percent(r.estimate("seen")) for r in runs.values()],

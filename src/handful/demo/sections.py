@@ -7,6 +7,7 @@ from pathlib import Path
 
 from handful.audits.audit import Audit, audit
 from handful.data.world import world
+from handful.demo.beyond import beyond
 from handful.demo.clustering import clustering
 from handful.demo.context import context
 from handful.demo.few_shot import few_shot
@@ -20,6 +21,7 @@ SETTINGS: dict[str, Callable[[int, int], DemoPart]] = {
     "without labels": clustering,
     "pairs never seen together": pairs,
     "from descriptions alone": zero_shot,
+    "beyond accuracy": beyond,
 }
 AUDIT = "audit of a benchmark"
 AUDIT_MINUTES = 1 / 3

@@ -1,5 +1,15 @@
 # Written by handful.door.write() from the registry.
 
+from handful.methods.adapters.clip_adapter import ClipAdapter
+from handful.methods.adapters.coop import CoCoOp
+from handful.methods.adapters.coop import CoOp
+from handful.methods.adapters.lp_plus import LPPlus
+from handful.methods.adapters.prompts import LinearProbe
+from handful.methods.adapters.prompts import Prompts
+from handful.methods.adapters.prototypes import CLAP
+from handful.methods.adapters.prototypes import TaskRes
+from handful.methods.adapters.tip_adapter import TipAdapter
+from handful.methods.adapters.tip_adapter import TipAdapterF
 from handful.methods.causal.ifsl import IFSLMAML
 from handful.methods.causal.ifsl import IFSLMTL
 from handful.methods.causal.ifsl import IFSLMatchingNet
@@ -47,6 +57,8 @@ from handful.methods.finetuning.frn import FRN
 from handful.methods.finetuning.knn import KNN
 from handful.methods.finetuning.linear import Cosine
 from handful.methods.finetuning.linear import Linear
+from handful.methods.finetuning.lora import LPFT
+from handful.methods.finetuning.lora import LoRA
 from handful.methods.finetuning.lp_ft_fb import LPFTFB
 from handful.methods.finetuning.neg_cosine import NegCosine
 from handful.methods.finetuning.rfs import RFS
@@ -113,8 +125,12 @@ __all__ = [
     "CDKTPL",
     "CGE",
     "CGEWords",
+    "CLAP",
     "CMT",
     "CentroidNet",
+    "ClipAdapter",
+    "CoCoOp",
+    "CoOp",
     "ConSE",
     "Contrastive",
     "Cosine",
@@ -142,9 +158,13 @@ __all__ = [
     "KMeans",
     "KNN",
     "LATEM",
+    "LPFT",
     "LPFTFB",
+    "LPPlus",
     "Learner",
     "Linear",
+    "LinearProbe",
+    "LoRA",
     "MAML",
     "MTL",
     "MatchingNet",
@@ -162,6 +182,7 @@ __all__ = [
     "PairProtoNet",
     "PairRelationNet",
     "Predictor",
+    "Prompts",
     "ProtoKMeans",
     "ProtoNet",
     "R2D2",
@@ -191,6 +212,9 @@ __all__ = [
     "TPNLFT",
     "TPNLRP",
     "TSA",
+    "TaskRes",
+    "TipAdapter",
+    "TipAdapterF",
     "TrainFromScratch",
     "TransductiveCAN",
     "Trivial",

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from handful.tasks.episode import Texts
+
 UNLABELLED, PADDING = -1, -2
 
 
@@ -26,7 +28,7 @@ class Batch:
     n
         ``(T,)`` number of classes; ``C`` is the largest.
     shape
-        Label axes of each task (pairs), sizes and descriptions when shown, and each task's own seed.
+        Label axes of each task (pairs), sizes, descriptions and texts when shown, and each task's own seed.
     """
 
     s: Tensor
@@ -38,6 +40,7 @@ class Batch:
     sizes: Tensor | None = None
     descriptions: Sequence[tuple[np.ndarray, ...] | None] | None = None
     q_mask: Tensor | None = None
+    texts: Sequence[Texts | None] | None = None
 
     @property
     def C(self) -> int:
@@ -77,6 +80,7 @@ def pad(
     seeds: Sequence[int],
     sizes: Sequence[np.ndarray | None] | None = None,
     descriptions: Sequence[tuple[np.ndarray, ...] | None] | None = None,
+    texts: Sequence[Texts | None] | None = None,
 ) -> Batch:
     """Stack (support features, labels, query features) of several tasks into one batch."""
     first = tasks[0][2]
@@ -104,6 +108,7 @@ def pad(
         stacked,
         descriptions,
         torch.as_tensor(mask, device=device),
+        texts,
     )
 
 

@@ -37,16 +37,3 @@ def comparisons() -> dict[str, PublicCode]:
     """All comparisons by method; a method that is not there was not compared."""
     text = resources.files("handful.methods").joinpath("compared.toml").read_text(encoding="utf-8")
     return {name: PublicCode(**facts) for name, facts in tomllib.loads(text).items()}
-
-
-def as_markdown(names: list[str]) -> str:
-    """The table of the docs, and the methods among ``names`` that were not compared."""
-    found = comparisons()
-    lines = [
-        "| method | public code | commit | what was compared | largest difference | beside that |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, c in sorted(found.items()):
-        lines.append(f"| `{name}` | {c.code} | {c.commit} | {c.what} | {c.within:.0e} | {c.but} |")
-    rest = ", ".join(f"`{name}`" for name in names if name not in found)
-    return "\n".join(lines) + f"\n\nNot compared with a public code by running both: {rest}.\n"

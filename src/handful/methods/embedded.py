@@ -136,6 +136,7 @@ class EmbeddedPredictor(Predictor):
             [support.seed],
             [support.sizes],
             [support.descriptions],
+            [support.texts],
         )
         return self.learner.head(batch)
 

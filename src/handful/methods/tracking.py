@@ -130,7 +130,7 @@ def make_tracker(spec: str, folder: Path, name: str) -> Tracker:
 
 
 class CsvTracker:
-    """``log.csv``: one line a step, flushed as it is written; columns step, loss, rate, valid."""
+    """``log.csv``: one line per step, flushed as it is written; columns step, loss, rate, valid."""
 
     columns: ClassVar[tuple[str, ...]] = ("step", "loss", "rate", "valid")
 

@@ -145,6 +145,7 @@ def task_batch_loss(learner: Any, tasks: list[Task], kinds: tuple[str, ...], gen
         [t.support.seed for t in tasks],
         [t.support.sizes for t in tasks],
         [t.support.descriptions for t in tasks],
+        [t.support.texts for t in tasks],
     )
     labels = np.full((len(tasks), batch.q.shape[1]), PADDING, dtype=np.int64)
     for i, t in enumerate(tasks):

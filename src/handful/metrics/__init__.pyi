@@ -4,6 +4,7 @@ from handful.metrics.accuracy import Accuracy
 from handful.metrics.base import Estimate
 from handful.metrics.base import Metric
 from handful.metrics.base import mean_interval
+from handful.metrics.base_to_new import BaseToNewAccuracy
 from handful.metrics.calibration import Calibration
 from handful.metrics.calibration import Conformal
 from handful.metrics.clustering import ClusteringScores
@@ -18,6 +19,7 @@ from handful.metrics.zero_shot import ZeroShotAccuracy
 
 __all__ = [
     "Accuracy",
+    "BaseToNewAccuracy",
     "Calibration",
     "ClusteringScores",
     "Conformal",

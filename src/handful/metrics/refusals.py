@@ -84,7 +84,7 @@ class LargestScore(Refusal):
         return np.asarray(e.scores.max(1), dtype=np.float64)
 
 
-class Embedded(Refusal):
+class EmbeddedRefusal(Refusal):
     """Scores that look at embedded images."""
 
     embeds = True
@@ -98,7 +98,7 @@ class Embedded(Refusal):
         raise NotImplementedError
 
 
-class NearestPrototype(Embedded):
+class NearestPrototype(EmbeddedRefusal):
     """Minus the distance to the nearest class mean."""
 
     name = "prototype"
@@ -107,7 +107,7 @@ class NearestPrototype(Embedded):
         return -distances(query, means(support, labels)).min(1)
 
 
-class Mahalanobis(Embedded):
+class Mahalanobis(EmbeddedRefusal):
     """Minus the nearest squared Mahalanobis distance to a class mean, one covariance for all classes (Lee et al., NeurIPS 2018).
 
     Few images in many dimensions have a singular covariance: it is shrunk as Ledoit and Wolf (2004) do.
@@ -121,7 +121,7 @@ class Mahalanobis(Embedded):
         return -squared_mahalanobis(query, centres, within).min(1)
 
 
-class NearestNeighbour(Embedded):
+class NearestNeighbour(EmbeddedRefusal):
     """Minus the distance to the nearest support image, of unit vectors (Sun et al., ICML 2022, with k = 1)."""
 
     name = "k-nn"
@@ -130,7 +130,7 @@ class NearestNeighbour(Embedded):
         return -distances(unit(query), unit(support)).min(1)
 
 
-class ViM(Embedded):
+class ViM(EmbeddedRefusal):
     """Energy less a virtual logit: the length of a query's part outside the support's own subspace (Wang et al., CVPR 2022).
 
     The origin is the support's mean (the published one comes from a classifier's weights, which most heads do not have); the

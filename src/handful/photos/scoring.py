@@ -29,7 +29,7 @@ class HeldOut:
     by_class
         For each class: photos, right, refused.
     expected
-        What `fit` promised.
+        What `fit` promised; nothing where nothing was fitted.
     """
 
     photos: int
@@ -39,7 +39,7 @@ class HeldOut:
     strangers: int
     strangers_refused: int
     by_class: dict[str, tuple[int, int, int]]
-    expected: Expected
+    expected: Expected | None
 
     @property
     def accuracy(self) -> float:
@@ -57,9 +57,12 @@ class HeldOut:
     def __str__(self) -> str:
         low, high = self.interval
         e = self.expected
+        promised = (
+            f", where {100 * e.accuracy:.0f}% ({100 * e.low:.0f} to {100 * e.high:.0f}) was expected" if e else ""
+        )
         lines = [
             f"{self.right} of {self.photos} right: {100 * self.accuracy:.0f}% ({SHOWN} interval {100 * low:.0f} to "
-            f"{100 * high:.0f}%), where {100 * e.accuracy:.0f}% ({100 * e.low:.0f} to {100 * e.high:.0f}) was expected"
+            f"{100 * high:.0f}%){promised}"
         ]
         refused = self.photos - self.answered
         if refused:
@@ -79,7 +82,7 @@ class HeldOut:
         return "\n".join(lines)
 
 
-def held_out(answers: Answers, truth: list[str], expected: Expected) -> HeldOut:
+def held_out(answers: Answers, truth: list[str], expected: Expected | None) -> HeldOut:
     """Compare answers with the true classes; classes that the classifier does not know are strangers."""
     known = np.asarray([t in answers.classes for t in truth], dtype=bool)
     if not known.any():

@@ -123,6 +123,23 @@ def curves(
         return as_svg(figure)
 
 
+def reliability(tables: Mapping[str, np.ndarray]) -> str:
+    """Share right over mean probability in each bin, of tables (3, bins) of queries, summed probabilities and right answers."""
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(4.6, 3.1))
+        axis.plot([0, 100], [0, 100], ":", color="#555", lw=1)
+        for i, (name, (n, confidence, right)) in enumerate(tables.items()):
+            some = n > 0
+            x, y = 100 * confidence[some] / n[some], 100 * right[some] / n[some]
+            colour = COLOURS[i % len(COLOURS)]
+            axis.plot(x, y, lw=1.2, color=colour, label=shortened(name))
+            axis.scatter(x, y, s=4 + 60 * n[some] / n.sum(), color=colour)
+        axis.set_xlabel("probability given (%)")
+        axis.set_ylabel("share right (%)")
+        axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        return as_svg(figure)
+
+
 def loss_curve(log: Path) -> str:
     """The loss of a training's log, step by step and smoothed over a fiftieth of it, and its validation scores."""
     import polars as pl

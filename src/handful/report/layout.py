@@ -17,6 +17,7 @@ from handful.report.comparison import Comparison, Ranks
 from handful.report.diagram import rank_diagram
 from handful.report.page import Figure, Section
 from handful.report.pictures import class_name, letter, task_picture
+from handful.report.robustness import reliability_part
 from handful.report.sheets import curve
 from handful.report.summary import Points, percent, point
 from handful.report.tables import Sheet
@@ -47,7 +48,8 @@ def comparison_section(
     section = Section(comparison.title, words, [sheets["scores"].table()], interval_bars(comparison))
     if "pairs" in sheets:
         section.inner.append(pairs_part(comparison, sheets["pairs"], ranks))
-    for part in (ways_and_shots(comparison), datasets_part(comparison, sheets), contexts_part(comparison, sheets)):
+    parts = ways_and_shots(comparison), datasets_part(comparison, sheets), contexts_part(comparison, sheets)
+    for part in (*parts, reliability_part(comparison)):
         if part.figures or part.tables:
             section.inner.append(part)
     if len(comparison.labels) > 1 and pictures:

@@ -29,7 +29,9 @@ class Figure:
         if self.content.startswith("data:"):
             body = f'<img src="{self.content}" alt="{alt}">'
         else:
-            body = f'<div role="img" aria-label="{alt}">{self._own_ids()}</div>'
+            box = re.search(r'viewBox="\S+ \S+ (\S+) (\S+?)"', self.content)
+            tall = ' class="tall"' if box and float(box[2]) > float(box[1]) else ""
+            body = f'<div role="img" aria-label="{alt}"{tall}>{self._own_ids()}</div>'
         caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
         return f"<figure>{body}{caption}</figure>"
 

@@ -14,6 +14,7 @@ from handful.data.sources import open_source
 from handful.errors import BadInput
 from handful.photos.answers import NONE, Answers
 from handful.photos.model import PhotoModel
+from handful.photos.named import NamedClasses
 from handful.photos.reading import read_photos
 from handful.report.page import Section, page, write_page
 from handful.report.pictures import jpeg_url
@@ -23,7 +24,11 @@ Thumbnail = Callable[[str], str]
 
 
 def answers_page(
-    path: str | Path, model: PhotoModel, answers: Answers, truth: Sequence[str] | None = None, lead: str = ""
+    path: str | Path,
+    model: PhotoModel | NamedClasses,
+    answers: Answers,
+    truth: Sequence[str] | None = None,
+    lead: str = "",
 ) -> Path:
     """Write the page: what to look at again, then every class with its photos, the least certain first.
 
@@ -51,7 +56,7 @@ def answers_page(
     if answers.unreadable:
         rows = "".join(f"<li>{escape(n)} {escape(why)}</li>" for n, why in answers.unreadable)
         sections.append(Section("Unreadable", raw=f"<ul>{rows}</ul>"))
-    foot = f"Classifier: {model.report.head} on {model.encoder.net} features, {model.report.photos} photos of {len(model.classes)} classes."
+    foot = f"Classifier: {model.about}"
     write_page(Path(path), page("What the photos show", lead or f"{answers.summary}.", sections, foot))
     return Path(path)
 

@@ -31,7 +31,7 @@ def class_name(episode: Episode, label: int) -> str:
 
 
 def task_picture(collection: Collection, episode: Episode, answers: Mapping[str, pl.DataFrame]) -> str:
-    """HTML: a line a class, some support images, then the queries that divide the methods most.
+    """HTML: a line per class, some support images, then the queries that divide the methods most.
 
     ``answers`` holds each method's rows of this task (query, truth, predicted), and may be empty.
     """

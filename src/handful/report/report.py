@@ -20,6 +20,7 @@ from handful.report.entries import RunEntry, Source, gather
 from handful.report.layout import across, comparison_section, ranks_figure, verdict
 from handful.report.page import Section, page, unique, write_page
 from handful.report.reading import reading
+from handful.report.robustness import strain_figures
 from handful.report.sheets import (
     contexts_sheet,
     cut_sheet,
@@ -242,7 +243,7 @@ class Report:
             section.tables.append(self.reported.table())
         if self.overview is not None:
             section.tables.append(self.overview.table())
-        section.figures = across(self.comparisons)
+        section.figures = across(self.comparisons) + strain_figures(self.comparisons)
         if self.overall is not None:
             section.figures.append(ranks_figure(self.overall, self.alpha))
         section.sentences += dict.fromkeys(r["note"] for r in self.gathered.recipes if r["note"])

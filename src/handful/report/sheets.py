@@ -67,7 +67,7 @@ def method_facts(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def pair_facts(comparison: Comparison) -> list[dict[str, Any]]:
-    """One row a pair of methods, the better one first; smallest p first."""
+    """One row per pair of methods, the better one first; smallest p first."""
     rows = []
     for pair in comparison.pairs:
         first, second, d = comparison.labels[pair.first], comparison.labels[pair.second], pair.difference

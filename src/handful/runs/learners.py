@@ -20,6 +20,7 @@ from handful.progress import note
 from handful.tasks.anyway import AnyWay
 from handful.tasks.nway import NWay
 from handful.tasks.rule import Rule
+from handful.tasks.zero_shot import ZeroShot
 
 Spec = str | os.PathLike[str] | Method | Learner
 Asked = Rule | Part | Collection | str
@@ -79,19 +80,67 @@ def choose_part(collection: Collection, split: str, scheme: str | None) -> Part:
     return collection.part(split, scheme)
 
 
-def lessons(method: Method, rule: Rule, ways: int | tuple[int, int] | None = None) -> Rule:
-    """What a method is trained on by default: tasks like those asked, of the train split, of one fixed shape.
+def training(
+    method: Method,
+    asked: Rule,
+    ways: int | tuple[int, int] | None = None,
+    shots: int | None = None,
+    queries: int | None = None,
+    rule: Rule | None = None,
+) -> tuple[Rule | None, Rule | None]:
+    """The tasks a method is trained on and those it is validated on, for tasks like ``asked``; no tasks where it does not train.
 
-    ``ways`` is the number of classes in each of them, that of the tasks asked by default.
+    ``ways``, ``shots`` and ``queries`` are those of the training tasks, like those of ``asked`` by default; ``rule`` is another
+    rule to train on. Wherever nobody names training tasks, they are chosen here and nowhere else.
     """
+    if "images" not in asked.shows:
+        plain = described(asked)
+        valid = on_valid(plain)
+        if valid is None and getattr(method, "tune", False) and getattr(method, "grid", None):
+            note("no validation classes: the method's default options are used")
+        return rule or lessons(method, plain), valid
+    if method.trains == "no":
+        return None, None
+    return rule or lessons(method, asked, ways, shots, queries), validation(method, asked)
+
+
+def lessons(
+    method: Method,
+    rule: Rule,
+    ways: int | tuple[int, int] | None = None,
+    shots: int | None = None,
+    queries: int | None = None,
+) -> Rule:
+    """Tasks like those asked, of the train split, of one fixed shape where the method takes single labels of images."""
     part = choose_part(rule.part.collection, "train", rule.part.scheme or None)
     inner = getattr(rule, "of", None) or rule
     if method.axes == 1 and "images" in rule.shows and hasattr(inner, "ways"):
-        ways, shots = ways or inner.ways, getattr(inner, "shots", 5)
+        ways = ways or inner.ways
+        few: Any = shots or getattr(inner, "shots", 5)
         fixed = max(2, ways if isinstance(ways, int) else min(5, ways[1]))
-        few = shots if isinstance(shots, int) else min(5, shots[1])
-        return NWay(part, fixed, max(1, few), min(getattr(inner, "queries", 15) or 15, 15))
+        shown = few if isinstance(few, int) else min(5, few[1])
+        return NWay(part, fixed, max(1, shown), queries or min(getattr(inner, "queries", 15) or 15, 15))
     return dataclasses.replace(rule, part=part)
+
+
+def taught(
+    method: Method,
+    asked: Rule,
+    *,
+    ways: int | None = None,
+    shots: int | None = None,
+    queries: int | None = None,
+    compute: Compute | None = None,
+) -> Learner:
+    """The method trained for tasks like ``asked``, on the tasks that `training` chooses; untrained if it does not train."""
+    train, valid = training(method, asked, ways, shots, queries)
+    return learner_of(method, train=train, valid=valid, shape=asked.image_shape, compute=compute)
+
+
+def described(asked: Rule) -> ZeroShot:
+    """The plain zero-shot rule behind one that also asks seen classes, or wraps another: descriptions are learned from it."""
+    inner: Any = getattr(asked, "of", None) or asked
+    return ZeroShot(inner.part, inner.semantics)
 
 
 def validation(method: Method, rule: Rule) -> Rule | None:
@@ -106,11 +155,16 @@ def validation(method: Method, rule: Rule) -> Rule | None:
     return found
 
 
+def has_split(collection: Collection, split: str, scheme: str | None = None) -> bool:
+    """Whether any image is of the split, under the named scheme or else the first."""
+    used = scheme or next(iter(collection.card.schemes), "")
+    return bool(used) and bool((collection.table[used] == split).any())
+
+
 def on_valid(rule: Rule) -> Rule | None:
     """Tasks like ``rule``'s of the valid split; nothing without such a split."""
     collection, scheme = rule.part.collection, rule.part.scheme or None
-    used = scheme or next(iter(collection.card.schemes), "")
-    if not used or not bool((collection.table[used] == "valid").any()):
+    if not has_split(collection, "valid", scheme):
         return None
     found = rule.on(collection.part("valid", scheme))
     found.check()
@@ -153,9 +207,7 @@ def answering(spec: Spec, asked: Asked, compute: Compute | None = None) -> tuple
     rule, found = rule_of(asked), chosen(spec, compute=compute)
     agree(found.method if isinstance(found, Learner) else found, rule)
     rule.check()
-    train = lessons(found, rule) if isinstance(found, Method) and found.trains != "no" else None
-    valid = validation(found, rule) if isinstance(found, Method) and train is not None else None
-    learner = learner_of(found, train=train, valid=valid, shape=rule.image_shape, compute=compute)
+    learner = found if isinstance(found, Learner) else taught(found, rule, compute=compute)
     fits(learner, rule)
     return learner, rule
 

@@ -172,6 +172,7 @@ def embedded_scores(job: ScoringJob, episodes: list[Episode]) -> list[Scores]:
                 [e.seed for e in some],
                 [e.sizes() if "sizes" in e.shows else None for e in some],
                 [e.descriptions if "descriptions" in e.shows else None for e in some],
+                [e.shown_texts() for e in some],
             )
         with timed("predict"):
             query, support_scores = learner.head(batch)

@@ -2,6 +2,9 @@
 
 from handful.tasks.alphabet import WholeGroup
 from handful.tasks.anyway import AnyWay
+from handful.tasks.balanced import Balanced
+from handful.tasks.base_to_new import BaseToNew
+from handful.tasks.base_to_new import CrossDataset
 from handful.tasks.bits import Bits
 from handful.tasks.clustering import Clustering
 from handful.tasks.context import IID
@@ -15,6 +18,7 @@ from handful.tasks.episode import Task
 from handful.tasks.hard import Hard
 from handful.tasks.meta_dataset import MetaDataset
 from handful.tasks.mix import Mix
+from handful.tasks.named import Named
 from handful.tasks.noisy import LongTail
 from handful.tasks.noisy import Noisy
 from handful.tasks.nway import NWay
@@ -27,8 +31,11 @@ from handful.tasks.zero_shot import ZeroShot
 
 __all__ = [
     "AnyWay",
+    "Balanced",
+    "BaseToNew",
     "Bits",
     "Clustering",
+    "CrossDataset",
     "Crossed",
     "Episode",
     "GeneralisedZeroShot",
@@ -38,6 +45,7 @@ __all__ = [
     "MetaDataset",
     "Mix",
     "NWay",
+    "Named",
     "Noisy",
     "OOD",
     "OODConflict",

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from handful.errors import BadInput
+from handful.options import said
 
 Descriptions = tuple[np.ndarray, ...]
+Texts = tuple[tuple[str, ...], ...]
 NONE = -1
 """The hidden answer of a query that is of none of its task's classes."""
-SHOWS = frozenset({"images", "labels", "descriptions", "sizes"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,10 @@ class Episode:
 
     def sizes(self) -> np.ndarray:
         return np.bincount(self.support_labels, minlength=self.n_classes)
+
+    def shown_texts(self) -> Texts | None:
+        """The classes' names as a person says them, where the learner may read them."""
+        return tuple(tuple(map(said, axis)) for axis in self.names) if "texts" in self.shows else None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain lists, for JSON."""
@@ -132,7 +137,7 @@ class Support:
     """What the learner may learn one task from. Each part is None unless the rule shows it.
 
     ``images`` are uint8 ``(n, h, w, c)`` or float features ``(n, d)``; ``labels`` int64 flat over ``shape``;
-    ``descriptions`` one matrix per axis, a row per class.
+    ``descriptions`` one matrix per axis, a row per class; ``texts`` one tuple per axis, the classes' names as a person says them.
     """
 
     shape: tuple[int, ...]
@@ -141,6 +146,7 @@ class Support:
     sizes: np.ndarray | None = None
     descriptions: Descriptions | None = None
     seed: int = 0
+    texts: Texts | None = None
 
     @property
     def n_classes(self) -> int:
@@ -153,7 +159,7 @@ class Support:
         if len(labels) != len(images):
             raise BadInput(f"{len(images)} images with {len(labels)} labels; give one label an image")
         if not len(labels) or not np.issubdtype(labels.dtype, np.integer):
-            raise BadInput("labels must be whole numbers, one an image, and at least one")
+            raise BadInput("labels must be whole numbers, one per image, and at least one")
         values, codes = np.unique(labels, return_inverse=True)
         return cls((len(values),), np.asarray(images), codes.astype(np.int64), seed=seed)
 

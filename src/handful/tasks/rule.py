@@ -139,6 +139,7 @@ class Rule(metaclass=Checked):
             sizes=episode.sizes() if "sizes" in shows else None,
             descriptions=episode.descriptions if "descriptions" in shows else None,
             seed=episode.seed,
+            texts=episode.shown_texts(),
         )
 
     def read(self, episode: Episode) -> Task:

@@ -20,7 +20,7 @@ from handful.methods.compositional.visualprod import VisualProd
 from handful.methods.contract import make
 from handful.methods.metric.protonet import ProtoNet
 from handful.methods.schedule import Schedule
-from handful.nets.graph import GraphConvolution, pair_graph, propagate, row_normalised
+from handful.nets.graph import pair_graph, propagate, row_normalised
 from handful.tasks.nway import NWay
 from handful.tasks.pairs import Pairs
 from learning import decide
@@ -191,13 +191,6 @@ def test_pair_graph_edges_by_hand():
     assert a[pair].nonzero()[:, 0].tolist() == [1, 2 + 2, pair]
     assert a[0].sum() == 1 + 3 + 3 and a[2].sum() == 1 + 2 + 2
     assert torch.equal(a, a.T)
-
-
-def test_graph_convolution_is_a_mean_of_neighbours_then_a_linear_map():
-    layer = GraphConvolution(2, 3)
-    a, x = row_normalised(pair_graph(1, 1)), torch.randn(3, 2)
-    wanted = x.mean(0, keepdim=True) @ layer.linear.weight.T
-    torch.testing.assert_close(layer(a, x), wanted.expand(3, -1))
 
 
 def test_pair_nodes_start_from_the_mean_of_their_primitives():

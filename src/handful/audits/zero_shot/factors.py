@@ -62,7 +62,7 @@ def factors_of(
     good_images: NDArray[np.bool_],
     bound: str = "upper",
 ) -> FactorAnalysis:
-    """The factor analysis of one method's answers, one row an image.
+    """The factor analysis of one method's answers, one row per image.
 
     Visual drops images that are not ``good_images``. Semantic drops classes of poor words: ``among_good`` holds the
     answers without them as candidates, empty for their own images. Structural counts relatives as right: ancestors

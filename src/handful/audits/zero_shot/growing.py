@@ -91,7 +91,7 @@ def grow(
 ) -> pl.DataFrame:
     """Top-1 of every learner on every split, and the supervised ceiling on the collection's features beside it.
 
-    One row a split, method and class, so that intervals over classes can be had for a split or a level. Every image is
+    One row per split, method and class, so that intervals over classes can be computed for a split or a level. Every image is
     scored once a learner; a split only chooses which candidates compete.
     """
     views = {str(i): members(rule.candidates, split.classes) for i, split in enumerate(splits)}

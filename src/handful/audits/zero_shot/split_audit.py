@@ -204,7 +204,7 @@ def _counted(population: Mapping[str, float], classes: Sequence[str]) -> NDArray
 
 
 def read_predictions(path: str | Path) -> tuple[list[str], list[str]]:
-    """Rows ``truth,predicted`` of class ids, one an image (a header of these two words is skipped)."""
+    """Rows ``truth,predicted`` of class ids, one per image (a header of these two words is skipped)."""
     file = Path(path)
     truth: list[str] = []
     predicted: list[str] = []

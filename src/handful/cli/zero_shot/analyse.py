@@ -9,7 +9,6 @@ import typer
 
 from handful.cli.groups import Computing, spread
 from handful.cli.options import Json, Scheme, Seed, Set, emit, parse_settings, semantics_of
-from handful.cli.zero_shot.learners import fitted, has_split
 from handful.cli.zero_shot.options import (
     Among,
     Common,
@@ -78,7 +77,9 @@ def analyse(
     from handful.data.class_splits import read_classes
     from handful.data.opening import open_collection
     from handful.data.words import WordVectors
+    from handful.methods import Method
     from handful.report.tables import markdown
+    from handful.runs.learners import chosen, has_split, taught
     from handful.tasks.zero_shot import GeneralisedZeroShot, ZeroShot
 
     check_target(page, "the page")
@@ -103,13 +104,14 @@ def analyse(
     settings = _settings(parse_settings(setting), names)
     learners: dict[str, Any] = {}
     for name in names:
-        learner = fitted(name, source, described, scheme, settings[name], compute)
+        found = chosen(name, settings[name], compute)
+        learner = taught(found, rule, compute=compute) if isinstance(found, Method) else found
         # A model folder is called after its method, unless two of one method are compared.
         title = learner.method.name if learner.method.name not in learners else Path(name).name
         learners[title] = learner
         if save is not None:
             learner.save(save / title)
-    found = take_apart(
+    score = take_apart(
         learners,
         rule,
         _seen(learners, source, described, scheme),
@@ -122,13 +124,13 @@ def analyse(
         plan=AnalysisPlan(group=group, levels=levels, each=each, train_per_class=probe, seed=seed),
     )
     if page is not None:
-        save_analysis_page(found, page)
+        save_analysis_page(score, page)
     if json:
-        emit(found.as_dict())
+        emit(score.as_dict())
         return
-    print(found.split)
-    print(markdown(accuracy_table(found)))
-    for what, why in found.left_out.items():
+    print(score.split)
+    print(markdown(accuracy_table(score)))
+    for what, why in score.left_out.items():
         print(f"not here: {what}: {why}")
 
 
@@ -136,6 +138,7 @@ def _seen(learners: dict[str, Any], source: Any, semantics: str, scheme: str | N
     """The training classes, and those validation classes that a learner was refitted on."""
     import numpy as np
 
+    from handful.runs.learners import has_split
     from handful.tasks.zero_shot import ZeroShot
 
     train = list(source.part("train", scheme).class_names)
@@ -195,7 +198,7 @@ def select(
     if probe not in ("ridge", "softmax"):
         raise BadInput(f"--probe is ridge or softmax, not {probe!r}")
     if classes < 2 or train < 1:
-        raise BadInput("a round needs two classes and one training image a class, or more")
+        raise BadInput("a round needs two classes and one training image per class, or more")
     tree = tree_of(taxonomy)
     table = read_features(source)
     found = select_samples(

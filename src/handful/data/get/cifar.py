@@ -7,7 +7,7 @@ motorcycle tractor"""
 TEST = """whale poppy rose sweet_pepper telephone bed table wardrobe leopard plain chimpanzee fox snail worm baby man woman
 bicycle pickup_truck rocket"""
 
-# Krizhevsky's twenty superclasses.
+# Krizhevsky, "Learning multiple layers of features from tiny images", 2009, section 3: twenty superclasses.
 CLASSES_OF: dict[str, str] = {
     "aquatic_mammals": "beaver dolphin otter seal whale",
     "fish": "aquarium_fish flatfish ray shark trout",

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from handful.data.importers import Importer, Listing, split_in
-from handful.data.importers.hf import Hf
+from handful.data.importers.hf import HuggingFaceTables
 from handful.data.sources import Source
 from handful.errors import BadInput
 from handful.files import WRONG, file_digest, parse_json
@@ -75,7 +75,7 @@ class Croissant(Importer):
             )
         wanted = self.labels or ",".join(dict.fromkeys(labels))
         features = {c: {"_type": "ClassLabel", "names": n} for c, n in names.items() if n}
-        tables = Hf(image=images.pop(), labels=wanted, context=self.context)
+        tables = HuggingFaceTables(image=images.pop(), labels=wanted, context=self.context)
         return tables.listing(source, splits, features, licence, citation)
 
 

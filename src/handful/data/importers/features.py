@@ -29,7 +29,7 @@ _BESIDE = ("allclasses_names", "att", *_PLACES)
 
 @dataclass(frozen=True, eq=False)
 class FeatureTable:
-    """Features (n, d), a class name an image, and what the file says of splits and descriptions."""
+    """Features (n, d), a class name per image, and what the file says of splits and descriptions."""
 
     features: NDArray[np.float32]
     labels: NDArray[np.str_]
@@ -40,7 +40,7 @@ class FeatureTable:
     def __post_init__(self) -> None:
         if self.features.ndim != 2 or len(self.features) != len(self.labels):
             raise BadInput(
-                f"{self.source}: features of shape {self.features.shape} for {len(self.labels)} labels; give one row an image"
+                f"{self.source}: features of shape {self.features.shape} for {len(self.labels)} labels; give one row per image"
             )
         bad = np.flatnonzero(~np.isfinite(self.features).all(axis=1))
         if len(bad):

@@ -13,7 +13,7 @@ import polars as pl
 from handful.data.importers import Importer, Item, Listing, split_in, split_name
 from handful.data.importers.csv import LABEL_COLUMNS
 from handful.data.sources import FolderSource, Source, open_source
-from handful.data.tables import Table
+from handful.data.tables import ColumnTable
 from handful.errors import BadInput, nearest, require
 from handful.files import WRONG, parse_json
 from handful.hub import reach_hub
@@ -23,7 +23,7 @@ _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 @dataclass(frozen=True)
-class Hf(Importer):
+class HuggingFaceTables(Importer):
     """Tables with a column of images: Parquet files (``train-00000-of-00002.parquet``), or Arrow files as ``Dataset.save_to_disk`` and
     ``DatasetDict.save_to_disk`` write them.
 
@@ -145,7 +145,7 @@ class Hf(Importer):
         self,
         source: Source,
         name: str,
-        table: Table,
+        table: ColumnTable,
         image: str,
         labels: Sequence[str],
         features: dict[str, Any],
@@ -266,7 +266,7 @@ def _as_text(values: pl.Series, names: list[str], where: str) -> list[str | None
     return [None if v is None or v < 0 else names[v] for v in values.to_list()]
 
 
-def _files(source: Source, name: str, table: Table, image: str) -> list[str]:
+def _files(source: Source, name: str, table: ColumnTable, image: str) -> list[str]:
     """Where a table has paths in place of bytes: the files they mean, beside the table or at the top."""
     kind = table.schema[image]
     if not isinstance(kind, pl.Struct) or "path" not in kind.to_schema() or table.holds_bytes(image):

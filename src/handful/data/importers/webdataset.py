@@ -19,7 +19,7 @@ class WebDataset(Importer):
     """``KEY.jpg`` (or .png, .webp, ...) and beside it its class: ``KEY.cls``, ``KEY.txt`` or a field of ``KEY.json``.
 
     Shards named by split (``train-000.tar``, ``val/000.tar``) make the scheme ``split``. Numbers of classes become names where
-    ``classnames.txt`` lies beside the shards, one a line. Tars are read in place; compressed ones are refused.
+    ``classnames.txt`` lies beside the shards, one per line. Tars are read in place; compressed ones are refused.
 
     Parameters
     ----------

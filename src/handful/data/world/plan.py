@@ -92,7 +92,7 @@ def _pools(knobs: Knobs, lots: Lots) -> dict[str, list[np.ndarray]]:
 
 
 def make_plan(knobs: Knobs) -> WorldPlan:
-    """One row an image, in the order train, valid, test, and by class within."""
+    """One row per image, in the order train, valid, test, and by class within."""
     lots = Lots(knobs.seed)
     pools = _pools(knobs, lots)
     if knobs.crossed:

@@ -54,7 +54,7 @@ def kmeans(
     if x.ndim != 3 or not x.is_floating_point():
         raise BadInput(f"points must be floats with the axes (task, point, dimension), not {x.dtype} {tuple(x.shape)}")
     if len(seeds) != len(x):
-        raise BadInput(f"{len(x)} tasks with {len(seeds)} seeds; give one a task")
+        raise BadInput(f"{len(x)} tasks with {len(seeds)} seeds; give one per task")
     if init not in ("plain", "greedy"):
         raise BadInput(f"init must be 'plain' or 'greedy', not {init!r}")
     if starts < 1 or steps < 1:

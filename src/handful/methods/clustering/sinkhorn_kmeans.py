@@ -75,7 +75,7 @@ def sinkhorn_kmeans(
     n_clusters
         Of all tasks, or ``(T,)``.
     seeds
-        One a task: its noise depends on nothing else.
+        One per task: its noise depends on nothing else.
     rows
         ``(T, N)`` weights of the points, 0 for padding; uniform by default.
     columns
@@ -237,7 +237,7 @@ def _check(x: Tensor, seeds: Sequence[int], steps: int, starts: int) -> None:
     if x.ndim != 3 or not x.is_floating_point():
         raise BadInput(f"points must be floats with the axes (task, point, dimension), not {x.dtype} {tuple(x.shape)}")
     if len(seeds) != len(x):
-        raise BadInput(f"{len(x)} tasks with {len(seeds)} seeds; give one a task")
+        raise BadInput(f"{len(x)} tasks with {len(seeds)} seeds; give one per task")
     if steps < 1 or starts < 1:
         raise BadInput(f"steps and starts must be at least 1, not {steps} and {starts}")
 

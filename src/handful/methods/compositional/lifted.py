@@ -104,12 +104,17 @@ class Pairwise:
 
 
 class Lifted(Pairwise):
-    """Mixed in before an `Embedded` method, makes it answer for pairs: ``class PairX(Lifted, X): of = X``.
+    """Mixed in before an `Embedded` method, makes it answer for pairs: ``class PairX(Lifted, X)``.
 
     Each axis has modules of its own beside the backbone they share; the training loss is the sum of both axes'.
     """
 
     of: ClassVar[type[Embedded]]
+    """The one-axis method: the base beside this one."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.of = next(base for base in cls.__mro__[1:] if issubclass(base, Embedded) and not issubclass(base, Lifted))
 
     @property
     def one(self) -> Embedded:
@@ -195,7 +200,6 @@ class PairProtoNet(Lifted, ProtoNet):
     """`ProtoNet` on pairs: a prototype for each primitive, of all support images that have it."""
 
     name: ClassVar[str] = "pair-protonet"
-    of: ClassVar[type[Embedded]] = ProtoNet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +207,6 @@ class PairMatchingNet(Lifted, MatchingNet):
     """`MatchingNet` on pairs."""
 
     name: ClassVar[str] = "pair-matchingnet"
-    of: ClassVar[type[Embedded]] = MatchingNet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +216,6 @@ class PairRelationNet(Lifted, RelationNet):
     pool: Literal["sum", "mean"] = "mean"
 
     name: ClassVar[str] = "pair-relationnet"
-    of: ClassVar[type[Embedded]] = RelationNet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +223,6 @@ class PairBaseline(Lifted, Baseline):
     """`Baseline` on pairs: two linear classifiers in training and in each task."""
 
     name: ClassVar[str] = "pair-baseline"
-    of: ClassVar[type[Embedded]] = Baseline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +230,6 @@ class PairBaselinePP(Lifted, BaselinePP):
     """`Baseline++` on pairs: two cosine classifiers, with a learned scalar of each class, in training and in each task."""
 
     name: ClassVar[str] = "pair-baseline++"
-    of: ClassVar[type[Embedded]] = BaselinePP
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -110,7 +110,6 @@ class RefinedProtoNet(Lifted, FeatureSelection):
     """
 
     name: ClassVar[str] = "refined-protonet"
-    of: ClassVar[type[Embedded]] = FeatureSelection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +120,6 @@ class RefinedProtoNetWords(Lifted, DescriptionMixing):
     """
 
     name: ClassVar[str] = "refined-protonet-words"
-    of: ClassVar[type[Embedded]] = DescriptionMixing
 
     def for_training(self, train: Rule, valid: Rule | None) -> tuple[Method, Rule]:
         method, train = super().for_training(train, valid)

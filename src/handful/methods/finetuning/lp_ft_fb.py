@@ -67,6 +67,12 @@ class LPFTFB(Pretrained):
     name: ClassVar[str] = "lp-ft-fb"
     tunes: ClassVar[bool] = True
 
+    def tuner(self, backbone: nn.Module, last: nn.Module, orders: torch.Generator) -> torch.optim.Optimizer:
+        """What is tuned after the probe, and how."""
+        norms = {id(p) for m in backbone.modules() if isinstance(m, nn.BatchNorm2d) for p in m.parameters()}
+        tuned = [p for p in [*backbone.parameters(), *last.parameters()] if id(p) not in norms]
+        return torch.optim.SGD(tuned, self.tune_rate)
+
     def untrained(  # type: ignore[override]
         self, shape: tuple[int, ...], n_classes: int = 2, compute: Compute | None = None
     ) -> TunedLearner:
@@ -88,9 +94,7 @@ class TunedLearner(ModuleLearner):
             last = self.first(features.shape[1], support.n_classes, orders).to(device)
             self.probe(last, features, y, orders)
             x = backbone.normalise(torch.from_numpy(images.copy()).to(device))  # type: ignore[operator]
-            norms = {id(p) for m in backbone.modules() if isinstance(m, nn.BatchNorm2d) for p in m.parameters()}
-            tuned = [p for p in [*backbone.parameters(), *last.parameters()] if id(p) not in norms]
-            optimiser = torch.optim.SGD(tuned, method.tune_rate)
+            optimiser = method.tuner(backbone, last, orders)
             for pick in self.batches(len(y), method.tune_passes, orders):
                 optimiser.zero_grad()
                 firth_loss(last(backbone(x[pick])), y[pick], method.tune_firth).backward()

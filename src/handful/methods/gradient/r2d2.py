@@ -13,7 +13,7 @@ from handful.methods.embedded import Embedded
 from handful.methods.layers.ridge import ridge
 
 
-class Calibration(nn.Module):
+class LogitScale(nn.Module):
     """The ridge penalty and the two numbers that turn regression outputs into logits, all above 0 but the last."""
 
     def __init__(self, penalty: float, scale: float):
@@ -54,10 +54,10 @@ class R2D2(Embedded):
     tunes: ClassVar[bool] = True
 
     def extras(self, backbone: nn.Module, n_classes: int) -> dict[str, nn.Module]:
-        return {"calibration": Calibration(self.penalty, self.scale)}
+        return {"calibration": LogitScale(self.penalty, self.scale)}
 
     def head(self, m: nn.ModuleDict, b: Batch) -> Tensor:
-        c: Calibration = m["calibration"]  # type: ignore[assignment]
+        c: LogitScale = m["calibration"]  # type: ignore[assignment]
         hot = b.one_hot
         known = hot.sum(-1, keepdim=True)
         x = torch.cat([b.s, torch.ones_like(b.s[..., :1])], -1) * known

@@ -27,6 +27,7 @@ def tasks_of(b: Batch, start: int, stop: int) -> Batch:
         shapes=b.shapes[some],
         sizes=None if b.sizes is None else b.sizes[some],
         descriptions=None if b.descriptions is None else b.descriptions[some],
+        texts=None if b.texts is None else b.texts[some],
         q_mask=None if b.q_mask is None else b.q_mask[some],
     )
 

@@ -55,6 +55,11 @@ class MetaDelta(Embedded):
     Where the paper is silent the public baseline is followed: Adam, gradients added over ten batches, norm clipped at 5.
     Its scores at test come from an optimal transport over all queries together, which is transductive; here a query is
     compared with the prototypes alone. Validation is every 50 batches on 50 tasks; the batches are of 64.
+
+    Its one stage is work of its own instead of steps of the common runner, because it ends by the clock, trains backbone
+    and classifiers at two rates, and keeps several validated states. The runner promises that a killed training goes on
+    to the same bits, which an end by the clock cannot keep; so there is no checkpoint and no log, and the same seed gives
+    the same weights only where ``schedule.steps`` ends the training.
     """
 
     net: Net = "resnet18"

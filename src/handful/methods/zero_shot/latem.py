@@ -31,7 +31,7 @@ class LATEM(ZeroShotMethod):
         K; the paper chooses among 2, 4, 6, 8, 10 on validation classes. One map is tried too, so that two is no edge.
     steps_by
         ``batches``: Adam on the mean loss of ``batch`` images. ``samples``: the published algorithm, plain gradient
-        descent one image a step, which moves only the two maps that won.
+        descent one image per step, which moves only the two maps that won.
     epochs, batch, rate
         Chosen here for batches; the paper's steps have a constant rate, which it does not give.
     prune

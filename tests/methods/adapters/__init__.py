@@ -1,0 +1,1 @@
+"""Adapters of image-text encoders."""
