@@ -24,6 +24,7 @@ NOT_RUN = {
     "handful data get ": "downloads, or needs an archive; run against a server of their own by the tests of downloading",
     "handful data verify": "needs what was downloaded; run by the tests of downloading",
     "handful run spine/omniglot": "36 minutes; the recipe is checked to exist",
+    "handful train protonet packed/omniglot": "half an hour; training from the command line is run by its own tests",
     "handful run rlcl/table1": "a table of minutes; the recipe is checked to exist",
     "handful data pack CIFAR-FS": "needs the data set; packed by the tests of the models that come with the library",
     "handful data pack uoft-cs/cifar100": "asks the hub; names of the hub are tried by the tests of tables",
