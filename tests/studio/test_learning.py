@@ -38,7 +38,7 @@ def test_where_nothing_is_left_to_gain_the_curve_says_so():
 
 def test_the_curve_promises_more_where_few_labels_are_hard():
     hard = learning_curve(*clouds(5, 6, noise=0.5))
-    assert hard.low <= hard.gain <= hard.high and hard.gain > 0.01
+    assert hard.low < hard.gain < hard.high and hard.gain > 0.01
     assert hard.accuracy[0] < hard.accuracy[-1], "more labels, fewer mistakes"
     assert f"{100 * hard.gain:.1f} ± " in hard.sentence
 
@@ -75,7 +75,7 @@ def test_the_least_certain_lie_between_the_classes():
 def test_below_three_labels_of_a_class_the_choice_is_not_by_uncertainty():
     x, y = clouds(2, 10, noise=0.05)
     seen = shown(x, {i: "ab"[y[i]] for i in (0, 1, 10, 11)})
-    assert order_of("auto", seen, learned(seen), 3, 0)[1] == "typical"
+    assert order_of("auto", seen, learned(seen), 3, 0)[1] == "random"
     assert order_of("margin", shown(x, {}), Learned(""), 3, 0)[1] == "random"
 
 
@@ -116,7 +116,9 @@ def test_the_heat_lies_where_the_classes_differ():
     def picture(kind: int) -> np.ndarray:
         pixels = np.full((224, 224, 3), 128, np.uint8) + rng.integers(0, 20, (224, 224, 1)).astype(np.uint8)
         if kind < 2:
-            pixels[20:80, 20:80] = glyphs[kind] if kind else np.kron(glyphs[0][::15, ::15], np.ones((15, 15, 1))).astype(np.uint8)
+            pixels[20:80, 20:80] = (
+                glyphs[kind] if kind else np.kron(glyphs[0][::15, ::15], np.ones((15, 15, 1))).astype(np.uint8)
+            )
         return pixels
 
     encoder = Encoder("lite0:size=224")
@@ -124,6 +126,8 @@ def test_the_heat_lies_where_the_classes_differ():
     classifier, _ = learn(encoder(np.stack([picture(k) for k in y])), y, 3)
     stream = io.BytesIO()
     Image.fromarray(picture(1)).save(stream, "PNG")
-    alpha = np.asarray(Image.open(io.BytesIO(heat(encoder, classifier, stream.getvalue(), "x.png"))))[..., 3].astype(float)
+    alpha = np.asarray(Image.open(io.BytesIO(heat(encoder, classifier, stream.getvalue(), "x.png"))))[..., 3].astype(
+        float
+    )
     quarters = [alpha[a : a + 112, b : b + 112].mean() for a in (0, 112) for b in (0, 112)]
     assert quarters[0] == max(quarters) and quarters[0] > 1.5 * np.mean(quarters[1:]), quarters
