@@ -103,7 +103,7 @@ def test_too_few_labels_say_what_to_do(labels, advice):
 
 
 def test_one_label_of_a_third_class_is_waited_for():
-    x, y = clouds(3, 10, noise=0.05)
+    x, _ = clouds(3, 10, noise=0.05)
     found = learned(shown(x, {0: "a", 1: "a", 10: "b", 11: "b", 20: "c"}))
     assert found.classes == ("a", "b") and "another photo of c" in found.advice
 
