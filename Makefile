@@ -5,7 +5,7 @@ DEMO_VENV := .venv-demo
 TEST_VENV := .venv-test
 # Test files go to so many processes, one thread each.
 WORKERS ?= 2
-EXTRAS := test,dev,pretrained,words,features,serve,clip,ray,track,heic
+EXTRAS := test,dev,pretrained,words,features,serve,clip,ray,track,heic,onnx,app
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1

@@ -54,13 +54,13 @@ def features(collection: str, net: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fitted(x: np.ndarray, y: np.ndarray) -> tuple[Classifier, np.ndarray] | None:
-    """The studio's classifier of the classes that have two labels, and these classes."""
+    """The studio's classifier of the classes that have two labels (prototypes, for speed), and these classes."""
     sizes = np.bincount(y)
     ready = np.flatnonzero(sizes > 1)
     if len(ready) < 2:
         return None
     some = np.isin(y, ready)
-    return learn(x[some], np.searchsorted(ready, y[some]), len(ready))[0], ready
+    return learn(x[some], np.searchsorted(ready, y[some]), len(ready), head="prototypes")[0], ready
 
 
 def accuracy(found: tuple[Classifier, np.ndarray] | None, x: np.ndarray, y: np.ndarray) -> float:

@@ -29,6 +29,7 @@ RIGHT = {
     "tasks draw": "{packed} --ways 3 --shots 1 --queries 2 --tasks 2",
     "fit": "{photos} --out {new} --net pixels",
     "predict": "{model} {photos}",
+    "studio": "{photos} --no-browser --net pixels",
     "train": "protonet {packed} --out {new} --ways 3 --shots 1 --queries 2 -s schedule.steps=1",
     "eval": "nearest-centroid {packed} --ways 3 --shots 1 --queries 2 --tasks 2",
     "run": "{recipe} --collection {packed} --out {new} --tasks 2",

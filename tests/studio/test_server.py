@@ -211,11 +211,11 @@ def test_kinds_of_photos(tmp_path):
         assert len(same) == 1, "the same picture in three files is found three times"
 
 
-def test_a_network_that_is_not_there_is_said_on_the_page(tmp_path):
+def test_what_a_network_lacks_is_said_on_the_page(tmp_path):
     photo(0, 0).save(tmp_path / "a.png")
-    with Studio(tmp_path, net="nonsense") as studio:
+    with Studio(tmp_path, net="resnet18:weights=nowhere.safetensors") as studio:
         wait(lambda: studio.changes()["progress"]["trouble"], "the sentence")
-        assert "nonsense" in studio.changes()["progress"]["trouble"]
+        assert "nowhere.safetensors" in studio.changes()["progress"]["trouble"]
         studio.post("/api/label", photos=[0], label="still kept")
         assert studio.labels() == {"a.png": "still kept"}
 

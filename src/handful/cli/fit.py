@@ -101,6 +101,8 @@ def fit(
     must_end(page, "--page", ".html", ".htm")
     must_end(app_file, "--app", ".html", ".htm")
     must_end(onnx, "--onnx", ".onnx")
+    if runtime is not None and (app_file is None or not runtime.is_file()):
+        raise BadInput(f"--runtime {runtime} must be the archive that npm pack makes, and goes with --app")
     if not (out or app_file or onnx):
         raise BadInput("say where the classifier goes: --out FOLDER, --app FILE.html or --onnx FILE.onnx")
     if out is not None and out.exists() and not is_photo_model(out) and any(out.iterdir() if out.is_dir() else [out]):

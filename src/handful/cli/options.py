@@ -99,6 +99,9 @@ def must_end(place: Path | None, option: str, *endings: str) -> None:
         raise BadInput(f"{option} {place} is a folder; name a file")
     if place is not None and not place.name.lower().endswith(endings):
         raise BadInput(f"{option} {place} does not end in {' or '.join(endings)}, which is what is written; rename it")
+    for above in () if place is None else place.parents:
+        if above.exists() and not above.is_dir():
+            raise BadInput(f"{option} {place} cannot be written: {above} is a file; name another place")
 
 
 def in_order(verb: str, method: str, collection: str) -> None:

@@ -32,8 +32,9 @@ _RULES = (
 
 def app_html(model: PhotoModel, title: str = "", runtime_file: Path | None = None) -> bytes:
     """The file's text."""
+    graph = network(model.encoder)
     code, machine = runtime(runtime_file)
-    parts = {"net": network(model.encoder), "code": code, "machine": machine}
+    parts = {"net": graph, "code": code, "machine": machine}
     blocks = "\n".join(
         f'<script type="text/plain" id="{name}">{base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()}</script>'
         for name, data in parts.items()

@@ -11,7 +11,7 @@ from handful.studio.learning import Learned, Shown
 Strategy = Callable[[np.ndarray, np.ndarray, np.ndarray | None, int, int], np.ndarray]
 """Features without a label, features with one, probabilities of the first (None before there are any), how many, seed."""
 ENOUGH = 3
-"""Labels per class below which uncertainty is of nothing: a boundary drawn by two photos says little."""
+"""Labels per class, on average, below which uncertainty is of nothing: a boundary drawn by two photos says little."""
 
 
 def random(free: np.ndarray, known: np.ndarray, p: np.ndarray | None, count: int, seed: int) -> np.ndarray:
@@ -74,8 +74,9 @@ NAMES = ("auto", *STRATEGIES)
 def order_of(strategy: str, shown: Shown, learned: Learned, count: int, seed: int) -> tuple[list[int], str]:
     """Numbers of the photos to label next, and the strategy that was used.
 
-    ``auto`` is typical photos until every class has three labels, and from then on the least certain; a strategy that needs
-    a classifier falls back to random ones while there is none.
+    ``auto`` is random photos until there is a classifier of classes with three labels each on average, and from then on the least
+    certain: measured by `benchmarks/next_labels.py`, typical photos first need more labels in the end than random ones. A strategy
+    that needs a classifier falls back to random photos while there is none.
     """
     free = np.array([i for i, n in enumerate(shown.numbers.tolist()) if n not in shown.labels], dtype=np.int64)
     if not len(free):
@@ -85,8 +86,8 @@ def order_of(strategy: str, shown: Shown, learned: Learned, count: int, seed: in
     if learned.classifier is not None:
         p = learned.classifier.answer(shown.x[free].astype(np.float64))[0]
     if strategy == "auto":
-        enough = p is not None and np.bincount(learned.y).min() >= ENOUGH
-        strategy = "margin" if enough else "typical"
+        enough = p is not None and np.bincount(learned.y).mean() >= ENOUGH
+        strategy = "margin" if enough else "random"
     if strategy == "margin" and p is None:
         strategy = "random"
     x = shown.x.astype(np.float64)

@@ -117,7 +117,7 @@ class Room:
                 "undoable": self.labels.undoable,
                 "learned": self.learned_version,
                 "notes": self.notes,
-                "folder": str(self.folder),
+                "folder": self.folder.resolve().name,
             }
 
     def shown(self) -> Shown:

@@ -9,7 +9,9 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
+from handful import registry
 from handful.errors import BadInput, require
+from handful.options import parse_spec
 from handful.studio.room import Room
 
 PORT = 8765
@@ -40,6 +42,8 @@ def serve(folder: Path, net: Any = "auto", port: int | None = None, browser: boo
 
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file; give the folder with your photos, or one to make")
+    if isinstance(net, str) and net != "auto":
+        registry.get("nets", parse_spec(net)[0])  # a name that is none is said here; what it lacks, on the page
     folder.mkdir(parents=True, exist_ok=True)
     ear = listen(port)
     room = Room(folder, net, seed)

@@ -38,6 +38,7 @@ export class Plane {
     this.numbers = numbers;
     this.xy = xy;
     this.look = look;
+    this.canvas.dataset.photos = numbers.length;
     this.draw();
   }
 
