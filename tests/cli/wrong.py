@@ -54,7 +54,6 @@ RIGHT = {
     "audit": "{packed} --net pixels --minutes 0.01",
     "repair": "{packed} --out {new} --net pixels --minutes 0.05 --no-certificate",
     "verify-certificate": "{fixed} --quick",
-    "studio": "{photos} --net pixels --no-browser",
     "court": "tip-adapter {packed} --tasks 2",
     "cache ls": "",
     "cache clear": "",

@@ -188,8 +188,9 @@ def differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
             a, b = one[side]["value"], now["methods"][name][side]["value"]
             if not abs(a - b) <= CLOSE:
                 out.append(f"{name} {side} the repair scores {b:.4f}, certified was {a:.4f}")
-    if not abs(then["tau"]["value"] - now["tau"]["value"]) <= CLOSE:
-        out.append(f"Kendall's tau is {now['tau']['value']:.3f}, certified was {then['tau']['value']:.3f}")
+    a, b = then["tau"]["value"], now["tau"]["value"]
+    if (a is None) != (b is None) or (a is not None and not abs(a - b) <= CLOSE):
+        out.append(f"Kendall's tau is {shown(now['tau'])}, certified was {shown(then['tau'])}")
     return out
 
 
