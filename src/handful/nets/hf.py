@@ -43,7 +43,7 @@ class Hf(Elsewhere):
         facts = self._read(transformers.AutoConfig.from_pretrained, model, here)
         self.net = self._read(transformers.AutoModel.from_pretrained, model, here).float()
         self.joint = hasattr(self.net, "get_image_features")
-        self.tokenizer = self._tokenizer(transformers, model) if self.joint else None
+        self.tokenizer: Any = self._tokenizer(transformers, model) if self.joint else None
         self.says = self.tokenizer is not None and hasattr(self.net, "get_text_features")
         if self.says:
             scale = getattr(self.net, "logit_scale", None)
