@@ -19,7 +19,7 @@ from handful.errors import BadInput, HandfulError
 from handful.files import WRONG, read_json, write_atomically
 from handful.nets.compute import Compute
 from handful.repair import panel
-from handful.repair.certificate_page import before_and_after, certificate_page, said
+from handful.repair.certificate_page import before_and_after, certificate_page, order_of, said
 from handful.repair.masking import masked
 from handful.repair.plan import PLAN, Plan
 from handful.repair.repair import source_of
@@ -66,7 +66,7 @@ class Certificate:
             lines.append(f"  {row['name']}: {said(row['before'])} -> {said(row['after'])}")
         t = self.facts["panel"].get("tau")
         if t:
-            lines.append(f"  ranks of eight methods: Kendall's tau {t['value']:.2f} [{t['low']:.2f}, {t['high']:.2f}]")
+            lines.append(f"  ranks of eight methods: {order_of(t)}")
         return "\n".join(lines)
 
 
@@ -188,8 +188,9 @@ def differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
             a, b = one[side]["value"], now["methods"][name][side]["value"]
             if not abs(a - b) <= CLOSE:
                 out.append(f"{name} {side} the repair scores {b:.4f}, certified was {a:.4f}")
-    if not abs(then["tau"]["value"] - now["tau"]["value"]) <= CLOSE:
-        out.append(f"Kendall's tau is {now['tau']['value']:.3f}, certified was {then['tau']['value']:.3f}")
+    a, b = then["tau"]["value"], now["tau"]["value"]
+    if (a is None) != (b is None) or (a is not None and not abs(a - b) <= CLOSE):
+        out.append(f"Kendall's tau is {b}, certified was {a}")
     return out
 
 

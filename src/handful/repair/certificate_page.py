@@ -105,8 +105,7 @@ def panel_section(found: dict[str, Any]) -> Section:
     ]
     t, sides = found["tau"], found["sides"]
     words = [
-        f"Eight methods on the same frozen features, {sides['before']['tasks']} tasks on either side. Kendall's tau of their order before and "
-        f"after is {t['value']:.2f} (95% interval {t['low']:.2f} to {t['high']:.2f}, over tasks): 1 is the same order, 0 none.",
+        f"Eight methods on the same frozen features, {sides['before']['tasks']} tasks on either side. {order_of(t)}",
     ]
     drawing = Figure(
         slopes(found),
@@ -119,6 +118,16 @@ def panel_section(found: dict[str, Any]) -> Section:
         words,
         [Table(pl.DataFrame(rows), "Accuracy with 95% intervals over tasks")],
         [drawing],
+    )
+
+
+def order_of(t: dict[str, Any]) -> str:
+    """What Kendall's tau says of the methods' order."""
+    if t["value"] is None:
+        return "All of them score alike, so that they have no order to keep."
+    return (
+        f"Kendall's tau of their order before and after is {t['value']:.2f} (95% interval {t['low']:.2f} to {t['high']:.2f}, over "
+        "tasks): 1 is the same order, 0 none."
     )
 
 

@@ -72,7 +72,8 @@ def tau(before: np.ndarray, after: np.ndarray, seed: int = 0) -> Estimate:
     rng = np.random.default_rng([seed, 0x7A0])
     value = float(_tau(before.mean(0)[None], after.mean(0)[None])[0])
     drawn = [rng.multinomial(len(x), np.full(len(x), 1 / len(x)), DRAWS) @ x / len(x) for x in (before, after)]
-    low, high = np.nanquantile(_tau(*drawn), TAILS)
+    found = _tau(*drawn)
+    low, high = np.nanquantile(found, TAILS) if np.isfinite(found).any() else (np.nan, np.nan)
     return Estimate(value, float(low), float(high), "new tasks from the same classes", len(before))
 
 
