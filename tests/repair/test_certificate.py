@@ -13,6 +13,7 @@ import handful as hf
 from handful.cli import app
 from handful.errors import BadInput
 from handful.repair.certificate import CERTIFICATE, Certificate, certify, verify
+from handful.repair.certificate_page import order_of
 from handful.repair.panel import PANEL, tau
 from handful.repair.plan import PLAN, Plan
 from handful.repair.repair import apply, propose
@@ -84,6 +85,8 @@ def test_tau_is_kendalls():
     for i in range(20):
         theirs = stats.kendalltau(a[i], b[i]).statistic
         assert tau(a[i : i + 1], b[i : i + 1]).value == pytest.approx(theirs)
+    alike = tau(np.ones((9, 3)), before[:9, :3])
+    assert np.isnan(alike.value) and np.isnan(alike.low) and "score alike" in order_of({"value": None})
     swapped = tau(before, before[:, [0, 1, 3, 2]])
     # One of six pairs is the other way round: (5 - 1) / 6.
     assert swapped.value == pytest.approx(4 / 6) and swapped.low == swapped.high == pytest.approx(4 / 6)

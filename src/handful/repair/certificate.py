@@ -19,7 +19,7 @@ from handful.errors import BadInput, HandfulError
 from handful.files import WRONG, read_json, write_atomically
 from handful.nets.compute import Compute
 from handful.repair import panel
-from handful.repair.certificate_page import before_and_after, certificate_page, said, shown
+from handful.repair.certificate_page import before_and_after, certificate_page, order_of, said
 from handful.repair.masking import masked
 from handful.repair.plan import PLAN, Plan
 from handful.repair.repair import source_of
@@ -66,7 +66,7 @@ class Certificate:
             lines.append(f"  {row['name']}: {said(row['before'])} -> {said(row['after'])}")
         t = self.facts["panel"].get("tau")
         if t:
-            lines.append(f"  ranks of eight methods: Kendall's tau {shown(t)}")
+            lines.append(f"  ranks of eight methods: {order_of(t)}")
         return "\n".join(lines)
 
 
@@ -190,7 +190,7 @@ def differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
                 out.append(f"{name} {side} the repair scores {b:.4f}, certified was {a:.4f}")
     a, b = then["tau"]["value"], now["tau"]["value"]
     if (a is None) != (b is None) or (a is not None and not abs(a - b) <= CLOSE):
-        out.append(f"Kendall's tau is {shown(now['tau'])}, certified was {shown(then['tau'])}")
+        out.append(f"Kendall's tau is {b}, certified was {a}")
     return out
 
 

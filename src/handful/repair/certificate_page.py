@@ -105,12 +105,7 @@ def panel_section(found: dict[str, Any]) -> Section:
     ]
     t, sides = found["tau"], found["sides"]
     words = [
-        f"Eight methods on the same frozen features, {sides['before']['tasks']} tasks on either side. "
-        + (
-            "All of them scored alike on one side, so that there is no order to compare."
-            if t["value"] is None
-            else f"Kendall's tau of their order before and after is {shown(t)} (interval over tasks): 1 is the same order, 0 none."
-        )
+        f"Eight methods on the same frozen features, {sides['before']['tasks']} tasks on either side. {order_of(t)}",
     ]
     drawing = Figure(
         slopes(found),
@@ -126,12 +121,14 @@ def panel_section(found: dict[str, Any]) -> Section:
     )
 
 
-def shown(t: dict[str, Any]) -> str:
-    """Kendall's tau and its interval, where they could be computed."""
+def order_of(t: dict[str, Any]) -> str:
+    """What Kendall's tau says of the methods' order."""
     if t["value"] is None:
-        return "not known (all scores are tied)"
-    span = "" if t["low"] is None or t["high"] is None else f" [{t['low']:.2f}, {t['high']:.2f}]"
-    return f"{t['value']:.2f}{span}"
+        return "All of them score alike, so that they have no order to keep."
+    return (
+        f"Kendall's tau of their order before and after is {t['value']:.2f} (95% interval {t['low']:.2f} to {t['high']:.2f}, over "
+        "tasks): 1 is the same order, 0 none."
+    )
 
 
 def percent(e: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from handful.audits.zero_shot.split_audit import audit_split
 from handful.data.class_splits import ClassSplit
 from handful.data.wordnet import wordnet
 from handful.errors import Infeasible
-from handful.repair.certificate_page import before_and_after, said, slopes
+from handful.repair.certificate_page import before_and_after, order_of, said, slopes
 
 SPLITS = ("1-hop", "2-hops", "all", "goz_v1")
 COLUMNS = {
@@ -57,8 +57,7 @@ def collection_page(name: str, title: str, about: str, facts: Mapping[str, Any],
         (out / f"{name}.svg").write_text(plain_svg(slopes(dict(facts["panel"]))), encoding="utf-8")
         lines += ["", "## Eight methods", ""]
         lines += [
-            f"Kendall's tau of their order before and after: {t['value']:.2f} [{t['low']:.2f}, {t['high']:.2f}], "
-            f"{facts['panel']['sides']['before']['tasks']} tasks on either side.",
+            f"{order_of(t)} There were {facts['panel']['sides']['before']['tasks']} tasks on either side.",
             "",
             f"![Accuracy of eight methods before and after]({name}.svg)",
         ]
