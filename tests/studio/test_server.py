@@ -110,6 +110,35 @@ def test_suggestions_name_the_class_that_photos_were_drawn_from(studio):
     assert near.startswith("ash/") and why["answers"][0][0] == "ash"
 
 
+def test_what_is_carried_away_answers_as_the_studio_does(studio, tmp_path):
+    import zipfile
+
+    import polars as pl
+
+    import handful as hf
+
+    found = studio.findings(lambda f: len(f.get("classes", [])) == 4)
+    numbers = {v: k for k, v in studio.numbers().items()}
+    answers = studio.client.get("/carry/answers.csv")
+    assert "attachment" in answers.headers["content-disposition"]
+    rows = {r["photo"]: r for r in pl.read_csv(answers.content).iter_rows(named=True)}
+    zipfile.ZipFile(io.BytesIO(studio.client.get("/carry/model.zip").content)).extractall(tmp_path)
+    model = hf.load(tmp_path / "model")
+    for n, label, p, _ in found["suggestions"]:
+        said = model.predict(studio.folder / numbers[n])
+        assert rows[numbers[n]]["nearest"] == label == said.frame["nearest"][0]
+        assert abs(said.probabilities.max() - p) < 1e-3 > abs(rows[numbers[n]]["probability"] - p)
+    again = hf.fit(studio.folder, net="pixels", layout="csv")
+    assert again.classes == model.classes, "the table is what fit reads"
+
+
+def test_what_a_network_cannot_do_is_a_sentence(studio):
+    studio.findings()
+    for path in ("/heat/0", "/carry/app.html"):
+        answer = studio.client.get(path)
+        assert answer.status_code == 400 and "lite2" in answer.json()["error"]
+
+
 @pytest.mark.parametrize("strategy", ["auto", "random", "margin", "diverse", "typical"])
 def test_what_to_label_next_is_a_photo_without_a_label(studio, strategy):
     found = studio.client.get("/api/next", params={"strategy": strategy, "count": 50}).json()["photos"]

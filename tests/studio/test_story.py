@@ -110,6 +110,15 @@ def test_the_story(browser, tmp_path):
             ".querySelector('button').click(); 1"
         )
         wait(lambda: studio.labels()[wrong] == names[0], "the label put right")
+        ann.click("#tab-carry")
+        ann.run("HTMLAnchorElement.prototype.click = function () { window.saved = [this.download, this.href]; }; 1")
+        ann.run(
+            "document.querySelector('#carry a[href$=csv]').dispatchEvent(new MouseEvent('click', {cancelable: true})); 1"
+        )
+        ann.until("window.saved")
+        assert ann.run("window.saved[0]") == "answers.csv" and ann.run(
+            "document.querySelector('#carry-trouble').hidden"
+        )
         ann.click("#tab-photos")
         ann.run("document.querySelector('#grid').focus(); 1")
         ann.press("u")

@@ -20,6 +20,7 @@ from handful.photos.expecting import strangers_caught
 from handful.photos.findings import confusions, copies, suspects
 from handful.photos.model import PhotoModel
 from handful.photos.report import FitReport
+from handful.studio.graph import has_maps
 from handful.studio.learning import Learned, Shown
 
 HOT = (255, 60, 0)
@@ -87,7 +88,7 @@ def heat(encoder: Encoder, classifier: Classifier, data: bytes, name: str) -> by
     The features are the mean of the maps over places, and the heads are linear in them, so that the answer's score is the sum
     of one share for each place (class activation mapping, Zhou et al., CVPR 2016); shown are the shares that speak for it.
     """
-    if not getattr(encoder.backbone, "map_shape", None):
+    if not has_maps(encoder.backbone):
         raise BadInput(f"{encoder.net} has no maps of places; a heat map needs a convolutional network such as lite2")
     square = decode(data, name, encoder.size)
     maps = embed_images(encoder.backbone, square[None], encoder.compute, maps=True)[0].double().cpu().numpy()

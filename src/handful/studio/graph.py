@@ -67,7 +67,8 @@ class Whole(nn.Module):
 
 
 def has_maps(backbone: Backbone) -> bool:
-    return getattr(backbone, "map_shape", None) is not None and type(backbone).maps is not Backbone.maps
+    """Whether the features are the mean of maps over places, so that each place has its share of an answer."""
+    return type(backbone).forward is Backbone.forward and type(backbone).maps is not Backbone.maps
 
 
 def net_side(encoder: Encoder) -> int:

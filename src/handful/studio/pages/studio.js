@@ -432,5 +432,22 @@ document.addEventListener("drop", async (event) => {
   bring(await dropped(event.dataTransfer));
 });
 
+for (const link of document.querySelectorAll("#carry a"))
+  link.addEventListener("click", async (event) => {
+    event.preventDefault();
+    $("carry-trouble").hidden = true;
+    link.setAttribute("aria-busy", "true");
+    try {
+      const answer = await fetch(link.getAttribute("href"));
+      if (!answer.ok) throw new Error((await answer.json()).error);
+      const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition"))[1];
+      node("a", "", { href: URL.createObjectURL(await answer.blob()), download: name }).click();
+    } catch (error) {
+      $("carry-trouble").textContent = error.message;
+      $("carry-trouble").hidden = false;
+    }
+    link.removeAttribute("aria-busy");
+  });
+
 await soon();
 setInterval(soon, 900);
