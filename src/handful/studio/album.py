@@ -166,8 +166,9 @@ class Album:
                     continue
                 self._embed(waiting, kept)
             kept.close()
-        except HandfulError as error:
-            self.trouble = str(error)
+        except Exception as error:  # labelling must go on; the page shows the sentence
+            known = isinstance(error, HandfulError)
+            self.trouble = f"{error}" if known else f"looking at photos stopped ({error!r}); start the studio again"
             self.touched([])
 
     def _embed(self, photos: list[Photo], kept: Features) -> None:
