@@ -92,3 +92,11 @@ def test_tau_is_kendalls():
     assert swapped.value == pytest.approx(4 / 6) and swapped.low == swapped.high == pytest.approx(4 / 6)
     noisy = tau(before + rng.normal(0, 0.5, before.shape), before)
     assert noisy.low < noisy.value <= 1.0 and noisy.high - noisy.low > 0.3
+
+
+def test_an_order_that_nothing_changed_has_no_spread():
+    scores = np.random.default_rng(0).uniform(size=(40, 8))
+    found = tau(scores, scores.copy())
+    assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
+    other = tau(scores, scores[::-1].copy())
+    assert other.value == pytest.approx(1.0) and other.low < 1.0

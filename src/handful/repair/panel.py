@@ -71,6 +71,8 @@ def tau(before: np.ndarray, after: np.ndarray, seed: int = 0) -> Estimate:
     """Kendall's tau-b of the methods' means before and after, with the interval of a bootstrap over the tasks of each side."""
     rng = np.random.default_rng([seed, 0x7A0])
     value = float(_tau(before.mean(0)[None], after.mean(0)[None])[0])
+    if np.array_equal(before, after):  # the same tasks on both sides: nothing was repaired that they are drawn from
+        return Estimate(value, value, value, "new tasks from the same classes", len(before))
     drawn = [rng.multinomial(len(x), np.full(len(x), 1 / len(x)), DRAWS) @ x / len(x) for x in (before, after)]
     found = _tau(*drawn)
     low, high = np.nanquantile(found, TAILS) if np.isfinite(found).any() else (np.nan, np.nan)
