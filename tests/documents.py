@@ -32,6 +32,8 @@ NOT_RUN = {
     "handful audit packed/pacs packed/mine --only image-text": "needs a CLIP checkpoint; run by the tests of image-text similarity",
     "handful data stats packed/pacs --clip": "needs a CLIP checkpoint; run by the tests of image-text similarity",
     "handful audit COLLECTION --only cscc": "trains networks for half a minute; run by the tests of clustering",
+    "handful studio": "serves until it is stopped; run by the tests of the studio",
+    "handful predict model --serve": "serves until it is stopped; run by the tests of the studio",
     "handful challenge serve": "serves until it is stopped; run by the tests of challenges",
     "handful challenge work": "works until it is stopped; run by the tests of challenges",
     "handful challenge submit": "needs a service; run by the tests of challenges",
