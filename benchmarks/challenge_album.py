@@ -28,7 +28,7 @@ from handful.challenge.baselines import NAMES, baseline
 from handful.challenge.db import Database
 from handful.challenge.packing import pack_method
 from handful.challenge.service import make_app
-from handful.challenge.spec import TEMPLATE, read
+from handful.challenge.spec_file import TEMPLATE, read
 from handful.challenge.tables import export_csv
 from handful.challenge.worker import Worker
 

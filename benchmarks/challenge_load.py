@@ -33,7 +33,7 @@ from handful.challenge import results, rules
 from handful.challenge.db import Database, Submission
 from handful.challenge.running import Outcome
 from handful.challenge.service import make_app
-from handful.challenge.spec import TEMPLATE, read
+from handful.challenge.spec_file import TEMPLATE, read
 from handful.challenge.worker import Worker
 
 PAGES = ("/", "/leaderboard", "/submissions", "/account", "/leaderboard.csv?league=free-style&phase=feedback")

@@ -21,9 +21,9 @@ import numpy as np
 
 import handful as hf
 from handful.methods.contract import Learner, make
+from handful.metrics.clustering import ClusteringScores
 from handful.metrics.clustering import ClusteringScores as Score
 from handful.tasks.alphabet import WholeGroup
-from handful.tasks.clustering import ClusteringScores
 
 PAPER = {
     "K-means, pixels": "21.7",

@@ -20,7 +20,16 @@ from handful.errors import BadInput, Mismatch
 from made.patterns import blobs
 
 ALL = [name for name in registry.table("diagnoses") if name != "cscc"]
-LACK = {"columns", "context-alone", "context-gap", "context-probe", "image-text", "composition", "structural-bias"}
+LACK = {
+    "columns",
+    "context-alone",
+    "context-gap",
+    "context-probe",
+    "image-text",
+    "composition",
+    "structural-bias",
+    "encoder-seen",
+}
 
 
 def call(capsys, *arguments: str) -> tuple[int, str, str]:
