@@ -21,9 +21,9 @@ import numpy as np
 
 import handful as hf
 from handful.methods.contract import Learner, make
-from handful.metrics.clustering import ClusteringScores
 from handful.metrics.clustering import ClusteringScores as Score
 from handful.tasks.alphabet import WholeGroup
+from handful.tasks.clustering import Clustering
 
 PAPER = {
     "K-means, pixels": "21.7",
@@ -49,7 +49,7 @@ def main() -> None:
     rows: dict[str, tuple[list[float], list[float], float]] = {}
 
     def measured(label: str, learner: Learner, training: float) -> None:
-        rule = ClusteringScores(
+        rule = Clustering(
             of=WholeGroup(omniglot.part("test", "background"), group="alphabet", queries=0), mode="clustering"
         )
         scores, seconds = [], []

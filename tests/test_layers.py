@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -134,3 +136,14 @@ def test_tests_mirror_the_source_folder_by_folder():
     for folder in sorted({file.parent.relative_to(here) for file in here.rglob("test_*.py")} - {Path()}):
         assert folder.parts[0] in own or (ROOT / folder).is_dir(), f"tests/{folder} mirrors no folder of the source"
     assert {d for d in FOLDERS if not (here / d).is_dir()} == set(), "a folder of the source has no tests of its own"
+
+
+def test_benchmarks_import_what_is_there():
+    """Benchmarks are run by hand, so that a name that has moved would be found late."""
+    for path in sorted((ROOT.parents[1] / "benchmarks").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "handful":
+                module = importlib.import_module(str(node.module))
+                for name in node.names:
+                    there = hasattr(module, name.name) or importlib.util.find_spec(f"{node.module}.{name.name}")
+                    assert there, f"{path.name}: {node.module} has no {name.name}"
